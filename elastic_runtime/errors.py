@@ -1,0 +1,45 @@
+"""Errors that a user can cause, told in one line: what is wrong, where, and what to do about it.
+
+Everything that is not an `ElasticError` is a defect of ours and may crash loudly. The command line turns an
+`InputError` into exit code 2 and any other `ElasticError` into exit code 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ElasticError(Exception):
+    """Something the user can understand and act upon."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        cure = f" ({self.remedy})" if self.remedy else ""
+        return f"{place}{self.what}{cure}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.where, self.remedy)
+
+
+class InputError(ElasticError):
+    """Bad input, found before anything was started or changed."""
+
+    exit_code = 2
+
+
+def _rebuild(kind: type[ElasticError], what: str, where: str, remedy: str) -> ElasticError:
+    return kind(what, where=where, remedy=remedy)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A phrase that points to the nearest valid name: `did you mean 'x'?`, or the whole list if nothing is near."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

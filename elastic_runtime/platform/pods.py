@@ -1,0 +1,101 @@
+"""Pods as the rest of the program knows them, whatever runs them.
+
+A `PodSpec` is the blueprint; a `Pod` is one started from it; a `PodEvent` says what became of it. Kubernetes, this
+machine's processes and the simulation all speak in these terms, so the master cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Role(enum.StrEnum):
+    """What a pod is for."""
+
+    MASTER = "master"
+    PS = "ps"
+    WORKER = "worker"
+
+
+class Phase(enum.StrEnum):
+    """A pod's life: pending -> running -> ended; a pod may end without ever having run."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class ExitCause(enum.StrEnum):
+    """Why a pod ended; each cause has its own budget in the fleet."""
+
+    COMPLETED = "completed"
+    DRAINED = "drained"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    OUT_OF_MEMORY = "out_of_memory"
+    ERROR = "error"
+    NEVER_STARTED = "never_started"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """All that is needed to start a pod: `index` is its place in its role (priority, PS shard), `name` its identity."""
+
+    name: str
+    job: str
+    role: Role
+    index: int
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    relaunched_because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A started pod as the platform sees it now."""
+
+    name: str
+    role: Role
+    index: int
+    phase: Phase
+    started: float
+    pid: int | None = None
+    relaunched_because: str = ""
+    exit_code: int | None = None
+    cause: ExitCause | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvent:
+    """Something became of a pod: the pod in its new state, and whether it was there before this watch began."""
+
+    pod: Pod
+    adopted: bool = False
+
+
+class Platform(Protocol):
+    """What can run a pod. `start` is idempotent by name; `watch` begins with every pod that is there already."""
+
+    async def start(self, spec: PodSpec) -> Pod:
+        """Start the pod, or return the running pod of that name."""
+        ...
+
+    async def stop(self, name: str, grace: float) -> None:
+        """Ask the pod to end (SIGTERM) and end it after `grace` seconds; returns once it is gone."""
+        ...
+
+    def watch(self) -> AsyncIterator[PodEvent]:
+        """Every change of every pod of this job, from now on, existing pods first."""
+        ...
+
+    async def list(self) -> list[Pod]:
+        """All pods of this job that are pending or running."""
+        ...
+
+    async def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:
+        """The lines a pod has written; with `follow`, those to come until it ends."""
+        ...
