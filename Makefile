@@ -13,11 +13,11 @@ help:  ## what can be made
 
 setup: $(STAMP)  ## create .venv with everything in it (a second time: nothing to do)
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
-	@bash scripts/setup.sh "$(PYTHON)" "$(VENV)" && touch $@
+$(STAMP): pyproject.toml constraints.txt .ci/setup
+	@bash .ci/setup "$(PYTHON)" "$(VENV)" && touch $@
 
 run: $(STAMP)  ## train MNIST here: 1 parameter server and 2 workers as real processes
-	@bash scripts/run_mnist.sh "$(BIN)"
+	@bash .ci/run_mnist "$(BIN)"
 
 test: $(STAMP)  ## every test this machine can run
 	@$(BIN)/python -m pytest
