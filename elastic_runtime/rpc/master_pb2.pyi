@@ -112,10 +112,12 @@ class DrainOrder(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class OfferCopyOrder(_message.Message):
-    __slots__ = ("era",)
+    __slots__ = ("era", "ps_addresses")
     ERA_FIELD_NUMBER: _ClassVar[int]
+    PS_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     era: int
-    def __init__(self, era: _Optional[int] = ...) -> None: ...
+    ps_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, era: _Optional[int] = ..., ps_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LeaseKey(_message.Message):
     __slots__ = ("kind", "epoch", "shard", "attempt", "era")
@@ -311,14 +313,58 @@ class SavedRequest(_message.Message):
     def __init__(self, member: _Optional[str] = ..., era: _Optional[int] = ..., version: _Optional[int] = ..., directory: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
-    __slots__ = ("member", "incarnation", "reason")
+    __slots__ = ("member", "incarnation", "reason", "error", "traceback", "fatal")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    FATAL_FIELD_NUMBER: _ClassVar[int]
     member: str
     incarnation: str
     reason: str
-    def __init__(self, member: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    error: str
+    traceback: str
+    fatal: bool
+    def __init__(self, member: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ..., error: _Optional[str] = ..., traceback: _Optional[str] = ..., fatal: _Optional[bool] = ...) -> None: ...
+
+class SettingsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SettingsReply(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: str
+    def __init__(self, spec: _Optional[str] = ...) -> None: ...
+
+class CopyRequest(_message.Message):
+    __slots__ = ("member", "era", "version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    era: int
+    version: int
+    def __init__(self, member: _Optional[str] = ..., era: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+
+class CopyReply(_message.Message):
+    __slots__ = ("upload",)
+    UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    upload: bool
+    def __init__(self, upload: _Optional[bool] = ...) -> None: ...
+
+class UploadedRequest(_message.Message):
+    __slots__ = ("member", "era", "version", "error")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    era: int
+    version: int
+    error: str
+    def __init__(self, member: _Optional[str] = ..., era: _Optional[int] = ..., version: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ()

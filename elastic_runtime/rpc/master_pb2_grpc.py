@@ -64,6 +64,21 @@ class MasterStub:
                 request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.LeaveRequest.SerializeToString,
                 response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
                 _registered_method=True)
+        self.Settings = channel.unary_unary(
+                '/elasticdl.v1.Master/Settings',
+                request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.SettingsRequest.SerializeToString,
+                response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.SettingsReply.FromString,
+                _registered_method=True)
+        self.Copy = channel.unary_unary(
+                '/elasticdl.v1.Master/Copy',
+                request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.CopyRequest.SerializeToString,
+                response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.CopyReply.FromString,
+                _registered_method=True)
+        self.Uploaded = channel.unary_unary(
+                '/elasticdl.v1.Master/Uploaded',
+                request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.SerializeToString,
+                response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
+                _registered_method=True)
         self.Status = channel.unary_unary(
                 '/elasticdl.v1.Master/Status',
                 request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.StatusRequest.SerializeToString,
@@ -118,6 +133,26 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Settings(self, request, context):
+        """What the job is: a member needs to be told no more than the master's address.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Copy(self, request, context):
+        """Workers say which version of the model they hold; answered when it is decided whose copy is used.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Uploaded(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -161,6 +196,21 @@ def add_MasterServicer_to_server(servicer, server):
             'Leave': grpc.unary_unary_rpc_method_handler(
                     servicer.Leave,
                     request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.LeaveRequest.FromString,
+                    response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.SerializeToString,
+            ),
+            'Settings': grpc.unary_unary_rpc_method_handler(
+                    servicer.Settings,
+                    request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.SettingsRequest.FromString,
+                    response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.SettingsReply.SerializeToString,
+            ),
+            'Copy': grpc.unary_unary_rpc_method_handler(
+                    servicer.Copy,
+                    request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.CopyRequest.FromString,
+                    response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.CopyReply.SerializeToString,
+            ),
+            'Uploaded': grpc.unary_unary_rpc_method_handler(
+                    servicer.Uploaded,
+                    request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.FromString,
                     response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
@@ -335,6 +385,87 @@ class Master:
             target,
             '/elasticdl.v1.Master/Leave',
             elastic__runtime_dot_rpc_dot_master__pb2.LeaveRequest.SerializeToString,
+            elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Settings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/elasticdl.v1.Master/Settings',
+            elastic__runtime_dot_rpc_dot_master__pb2.SettingsRequest.SerializeToString,
+            elastic__runtime_dot_rpc_dot_master__pb2.SettingsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Copy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/elasticdl.v1.Master/Copy',
+            elastic__runtime_dot_rpc_dot_master__pb2.CopyRequest.SerializeToString,
+            elastic__runtime_dot_rpc_dot_master__pb2.CopyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Uploaded(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/elasticdl.v1.Master/Uploaded',
+            elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.SerializeToString,
             elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
             options,
             channel_credentials,
