@@ -40,6 +40,19 @@ class ExitCause(enum.StrEnum):
     NEVER_STARTED = "never_started"
 
 
+EXIT_DRAINED = 75
+"""A worker asked to leave (SIGTERM, drain order) has given its lease back (sysexits: EX_TEMPFAIL)."""
+EXIT_OUT_OF_MEMORY = 71
+"""An allocation was refused (sysexits: EX_OSERR)."""
+EXIT_NEVER_STARTED = 127
+"""The command could not be executed (as shells say it)."""
+
+
+def pod_name(job: str, role: Role, number: int | None = None) -> str:
+    """`elasticdl-<job>-master`, `elasticdl-<job>-ps-<i>`, `elasticdl-<job>-worker-<n>`."""
+    return f"elasticdl-{job}-{role}" if number is None else f"elasticdl-{job}-{role}-{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class PodSpec:
     """All that is needed to start a pod: `index` is its place in its role (priority, PS shard), `name` its identity."""
@@ -88,14 +101,22 @@ class Platform(Protocol):
         """Ask the pod to end (SIGTERM) and end it after `grace` seconds; returns once it is gone."""
         ...
 
+    async def stop_all(self, grace: float) -> None:
+        """Stop every pod of this job at the same time; returns once all are gone."""
+        ...
+
     def watch(self) -> AsyncIterator[PodEvent]:
-        """Every change of every pod of this job, from now on, existing pods first."""
+        """Every change of every pod of this job from now on, first those there are (`adopted`), ended ones too."""
         ...
 
     async def list(self) -> list[Pod]:
         """All pods of this job that are pending or running."""
         ...
 
-    async def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:
+    def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:
         """The lines a pod has written; with `follow`, those to come until it ends."""
+        ...
+
+    async def close(self) -> None:
+        """End the watches and let go of what they hold; the pods run on."""
         ...
