@@ -350,7 +350,7 @@ class Ledger:
     # State
 
     def state_at(self, version: int) -> dict[str, Any]:
-        """For checkpoints: the ledger as of this version; what was finished later or is in flight is to do."""
+        """For checkpoints: the ledger as of this version; what is finished later or in flight is to do."""
         later = self._history.after(version)
         books = {
             epoch: self._book(epoch).state(without=later.get(epoch, ()))
