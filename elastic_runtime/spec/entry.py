@@ -1,0 +1,67 @@
+"""How every process begins and ends: command line read, notices said, errors told in one line.
+
+Heavy imports stay out of here: `elasticdl --help` comes this way too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from elastic_runtime.errors import ElasticError
+
+if TYPE_CHECKING:
+    from elastic_runtime.spec.flags import Command
+    from elastic_runtime.spec.job import JobSpec
+
+INTERRUPTED, PIPE_CLOSED = 130, 141
+
+
+def run(command: Command, body: Callable[[JobSpec], int]) -> NoReturn:
+    """The life of `python -m elastic_runtime.<command>`: `body` takes the job, and gives the exit code."""
+    sys.exit(outcome(lambda: body(command_line(command, sys.argv[1:]))))
+
+
+def outcome(body: Callable[[], int]) -> int:
+    """The exit code of `body`; an error that users can understand becomes one line."""
+    try:
+        return body()
+    except ElasticError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains while it ends
+        return PIPE_CLOSED
+
+
+def say(text: str) -> None:
+    """One line to whoever watches."""
+    sys.stderr.write(" ".join(text.splitlines()) + "\n")
+    sys.stderr.flush()
+
+
+def command_line(command: Command, argv: Sequence[str]) -> JobSpec:
+    """The job asked for by the end of this process's command line; on `--help`, the help and the end.
+
+    Tools find a job's processes by `--job_name=<job>` on their command lines, so a process that was started
+    with another spelling becomes, before anything else, one that was not.
+    """
+    from elastic_runtime.spec.arguments import parse
+    from elastic_runtime.spec.usage import usage
+
+    if {"--help", "-h"} & set(argv):
+        sys.stdout.write(usage(command))
+        sys.stdout.flush()
+        raise SystemExit(0)
+    parsed = parse(command, argv)
+    literal = f"--job_name={parsed.spec.job_name}"
+    if parsed.spec.job_name and literal not in argv:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], literal])  # noqa: S606 - this program again
+    for notice in parsed.notices:
+        say(f"notice: {notice}")
+    return parsed.spec
