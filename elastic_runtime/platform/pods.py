@@ -1,7 +1,8 @@
 """Pods as the rest of the program knows them, whatever runs them.
 
-A `PodSpec` is the blueprint; a `Pod` is one started from it; a `PodEvent` says what became of it. Kubernetes, this
-machine's processes and the simulation all speak in these terms, so the master cannot tell them apart.
+A `PodSpec` is the blueprint; a `Pod` is one started from it; a `PodEvent` says what became of it.
+Kubernetes, this machine's processes and the simulation all speak in these terms, so the master cannot tell
+them apart.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class ExitCause(enum.StrEnum):
     NEVER_STARTED = "never_started"
 
 
+EXIT_ERROR = 1
+"""An error of the program or of the user's code; every other code not named here counts as one too."""
 EXIT_DRAINED = 75
 """A worker asked to leave (SIGTERM, drain order) has given its lease back (sysexits: EX_TEMPFAIL)."""
 EXIT_OUT_OF_MEMORY = 71
@@ -55,7 +58,7 @@ def pod_name(job: str, role: Role, number: int | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """All that is needed to start a pod: `index` is its place in its role (priority, PS shard), `name` its identity."""
+    """All that is needed to start a pod: `name` is its identity, `index` its place in its role."""
 
     name: str
     job: str
@@ -84,14 +87,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """Something became of a pod: the pod in its new state, and whether it was there before this watch began."""
+    """Something became of a pod: its new state, and whether it was there before this watch began."""
 
     pod: Pod
     adopted: bool = False
 
 
 class Platform(Protocol):
-    """What can run a pod. `start` is idempotent by name; `watch` begins with every pod that is there already."""
+    """What can run a pod. `start` is idempotent by name, so an interrupted start can be asked for again."""
 
     async def start(self, spec: PodSpec) -> Pod:
         """Start the pod, or return the running pod of that name."""
@@ -106,7 +109,7 @@ class Platform(Protocol):
         ...
 
     def watch(self) -> AsyncIterator[PodEvent]:
-        """Every change of every pod of this job from now on, first those there are (`adopted`), ended ones too."""
+        """First each pod of this job there is or was (`adopted`), then every change of every pod."""
         ...
 
     async def list(self) -> list[Pod]:
