@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from elastic_runtime.errors import ElasticError
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from elastic_runtime.spec.job import JobSpec
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
-
-
-def run(command: Command, body: Callable[[JobSpec], int]) -> NoReturn:
-    """The life of `python -m elastic_runtime.<command>`: `body` takes the job, and gives the exit code."""
-    sys.exit(outcome(lambda: body(command_line(command, sys.argv[1:]))))
 
 
 def outcome(body: Callable[[], int]) -> int:
@@ -45,8 +40,8 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def command_line(command: Command, argv: Sequence[str]) -> JobSpec:
-    """The job asked for by the end of this process's command line; on `--help`, the help and the end.
+def command_line(command: Command, argv: Sequence[str] | None = None) -> JobSpec:
+    """The job that `argv`, the end of this process's arguments, asks for; on `--help`, the help and the end.
 
     Tools find a job's processes by `--job_name=<job>` on their command lines, so a process that was started
     with another spelling becomes, before anything else, one that was not.
@@ -54,6 +49,7 @@ def command_line(command: Command, argv: Sequence[str]) -> JobSpec:
     from elastic_runtime.spec.arguments import parse
     from elastic_runtime.spec.usage import usage
 
+    argv = sys.argv[1:] if argv is None else argv
     if {"--help", "-h"} & set(argv):
         sys.stdout.write(usage(command))
         sys.stdout.flush()

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 Command = Literal["train", "evaluate", "predict", "master", "worker", "ps"]
 COMMANDS: tuple[Command, ...] = get_args(Command)
 JOB: tuple[Command, ...] = ("train", "evaluate", "predict", "master")
-TRAINING: tuple[Command, ...] = ("train", "master", "worker", "ps")
+TRAINING: tuple[Command, ...] = ("train", "master")
 
 
 class Group(BaseModel):

@@ -32,28 +32,32 @@ class Job(Group):
     platform: Literal["auto", "process", "kubernetes"] = flag(
         "auto",
         "where pods run: as processes on this machine, or on Kubernetes; auto: there if an image is named",
+        takes=JOB,
     )
-    run_dir: Text = flag("", "folder for all that the job writes", shown="runs/<job_name>")
+    run_dir: Text = flag("", "folder for all that the job writes", takes=JOB, shown="runs/<job_name>")
     restart: Switch = flag(False, "begin anew instead of going on where this job was left", takes=JOB)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = flag("INFO", "how much is logged")
     envs: Envs = flag("", "environment of every pod: `k1=v1,k2=v2`", takes=JOB)
-    metrics_port: Whole = flag(0, "port that serves Prometheus metrics; 0: none", ge=0, le=65535)
+    metrics_port: Whole = flag(0, "port that serves Prometheus metrics; 0: none", takes=JOB, ge=0, le=65535)
 
 
 class Elasticity(Group):
     """Workers and parameter servers."""
 
-    num_workers: Whole = flag(2, "workers wanted, and the most there will be", ge=0, by_command={"master": 0})
+    num_workers: Whole = flag(
+        2, "workers wanted, and the most there will be", takes=JOB, ge=0, by_command={"master": 0}
+    )
     min_workers: Whole = flag(1, "workers without which the job waits", takes=JOB, ge=0)
     num_ps_pods: Whole | None = flag(
         None,
         "parameter servers",
+        takes=(*JOB, "ps"),
         ge=0,
         identity=True,
         shown="1 with ParameterServerStrategy, otherwise 0",
     )
     lease_timeout: Number = flag(
-        120.0, "seconds without progress after which a worker loses its shard", takes=(*JOB, "worker"), gt=0
+        120.0, "seconds without progress after which a worker loses its shard", takes=JOB, gt=0
     )
     max_task_attempts: Whole = flag(3, "failures of one shard that fail the job", takes=JOB, ge=1)
     relaunch_on_worker_failure: Whole = flag(
@@ -136,5 +140,6 @@ class Process(Group):
     master_addr: Address = flag(
         "", "where the master listens: host:port, or @file that holds it", takes=_MEMBERS, required=_MEMBERS
     )
+    pod_name: Text = flag("", "the pod this process is", takes=_MEMBERS, shown="<role>-<id>")
     worker_id: Whole = flag(0, "which worker this is", takes=("worker",), required=("worker",), ge=0)
     ps_id: Whole = flag(0, "which parameter server this is", takes=("ps",), required=("ps",), ge=0)
