@@ -1,4 +1,5 @@
-"""RecordIO against the real pyrecordio: 100 000 records of 784 and of 100 random bytes, one by one through the same API.
+"""RecordIO against the real pyrecordio: 100 000 records of 784 and of 100 random bytes, one by one through
+the same API.
 
 Both sides take turns in one run, and each counts by its best of three: on a shared machine the rest is noise.
 """

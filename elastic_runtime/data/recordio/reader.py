@@ -68,7 +68,7 @@ def read_blocks(
     total = index.num_records()
     end = total if end is None else end
     if not 0 <= start <= end <= total:
-        raise InputError(f"records {start} to {end} are asked for, but there are {total}", where=path)
+        raise InputError(f"records {start} to {end} are asked of {total}", where=path)
     with BlockReader(path, index) as reader:
         while start < end:
             block = reader.read(start, end)

@@ -1,7 +1,7 @@
 """The real pyrecordio 0.0.7, as the other side of compatibility tests and benchmarks.
 
-Its only wheels are for Python 3.5 and 3.6, but the library inside is plain C called through ctypes: renamed for this
-interpreter, it runs on 3.11. It is fetched once from the package index into the user's cache.
+Its only wheels are for Python 3.5 and 3.6, but the library inside is plain C called through ctypes: renamed
+for this interpreter, it runs on 3.11. It is fetched once from the package index into the user's cache.
 """
 
 from __future__ import annotations
