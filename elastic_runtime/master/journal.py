@@ -1,10 +1,10 @@
 """The master's journal: what was accepted, durable before it is answered.
 
-`append` buffers a record, `await commit()` returns once all that was appended is on disk; callers that wait at
-the same time share one commit. `write_snapshot` puts the whole state in the place of the records before it.
-`replay` gives both back. One SQLite file with a write-ahead log: at whatever moment process or machine dies, what
-is read again is a prefix of what was appended, and has all that was committed. Each entry's checksum goes on from
-the one before, so that damage other than a lost tail is found and said.
+`append` buffers a record, `await commit()` returns once all that was appended is on disk; callers that wait
+at the same time share one commit. `write_snapshot` puts the whole state in the place of the records before
+it. `replay` gives both back. One SQLite file with a write-ahead log: at whatever moment process or machine
+dies, what is read again is a prefix of what was appended, and has all that was committed. Each entry's
+checksum goes on from the one before, so that damage other than a lost tail is found and said.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Journal:
         self._add(_RECORD, record)
 
     async def commit(self) -> None:
-        """Return once all that was appended is durable. After an error the next call tries all of it again."""
+        """Return once all that was appended is durable; after an error the next call tries it all again."""
         target = self._appended
         while self._durable < target:
             if self._flushing is None:

@@ -7,8 +7,8 @@ A plain state machine. Tell it an event, journal the event if `changes(effects)`
         journal.append(encode(event)); await journal.commit()
     ...answer
 
-Deadlines: wait until `next_deadline()`, then handle an `Expire` for each worker in `overdue(now)`.
-After a restart: `Ledger.restore(snapshot, ...)`, `handle(decode(row))` for each row of the journal, then
+Deadlines: wait until `next_deadline()`, then handle an `Expire` for each worker in `overdue(now)`. After a
+restart: `Ledger.restore(snapshot, ...)`, `handle(decode(row))` for each row of the journal, then
 `handle(Resumed(now))`. A checkpoint of version N carries `state_at(N)`; once it is safe, `forget_before(N)`
 keeps the history short.
 """

@@ -1,7 +1,7 @@
 """The book of one epoch: each shard is to do, out (with a worker), or done.
 
-Shards that came back are handed out first, by number; then the rest in the epoch's order. So all there is to
-remember, beside what is done and what is out, is how far the order has been walked.
+Shards that came back are handed out first, by number; then the rest in the epoch's order. So all there is
+to remember, beside what is done and what is out, is how far the order has been walked.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ Events carry the time as wall-clock seconds, so a journal of them replays to the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -257,7 +258,7 @@ Effect = (
 )
 
 
-def changes(effects: Sequence[Effect]) -> bool:
+def changes(effects: Sequence[object]) -> bool:
     """Whether the event with these effects changed the ledger: it must be durable before it is answered."""
     return any(not isinstance(effect, NoWorkNow | NoWorkEver | Renewed | Refused) for effect in effects)
 
@@ -265,16 +266,15 @@ def changes(effects: Sequence[Effect]) -> bool:
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in Event.__args__}
 
 
-def encode(event: Event) -> list[Any]:
-    """The event as a row for the journal."""
+def encode(event: Any) -> list[Any]:
+    """The event, a dataclass, as a row for the journal."""
     return [type(event).__name__, *(getattr(event, field.name) for field in fields(event))]
 
 
-def decode(row: Sequence[Any]) -> Event:
-    """The inverse of `encode`, also after a trip through JSON."""
-    kind = _EVENTS[row[0]]
+def decode(row: Sequence[Any], kinds: Mapping[str, type[Any]] = MappingProxyType({})) -> Any:
+    """The inverse of `encode`, also after a trip through JSON, for events of the ledger and of `kinds`."""
+    kind = kinds.get(row[0]) or _EVENTS[row[0]]
     values = dict(zip((field.name for field in fields(kind)), row[1:], strict=True))
     if "lease" in values:
         values["lease"] = Lease(*values["lease"])
-    event: Event = kind(**values)
-    return event
+    return kind(**values)

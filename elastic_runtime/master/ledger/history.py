@@ -1,7 +1,7 @@
 """At which version of the model each shard was finished, since the last checkpoint.
 
-With it the ledger can be told as it was at any version not forgotten: for the checkpoint of that version, or
-to go back when the model went back.
+With it the ledger can be told as it was at any version not forgotten: for the checkpoint of that version,
+or to go back when the model went back.
 """
 
 from __future__ import annotations

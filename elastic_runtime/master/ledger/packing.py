@@ -1,7 +1,7 @@
 """Sets and columns of numbers as small JSON values, for the journal and for checkpoints.
 
-A set of shards is written as the runs of its members or as a compressed bitmap, whichever is shorter: in the
-order of the data the runs are few, with shuffling the bitmap wins.
+A set of shards is written as the runs of its members or as a compressed bitmap, whichever is shorter: in
+the order of the data the runs are few, with shuffling the bitmap wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which records each shard number stands for, and the order in which an epoch hands the shards out.
 
-Shards are numbered over all sources, each source cut from its start, its last shard short. No object is kept
-per shard, so a million of them cost nothing here.
+Shards are numbered over all sources, each source cut from its start, its last shard short. No object is
+kept per shard, so a million of them cost nothing here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,144 @@
+"""Who holds which lease until when, and what was answered last.
+
+A worker works its leases in the order it got them, so the oldest is the one in training. Its deadline is
+its own, not the lease's: progress on one renews all. A worker repeats a question or a report whose answer
+got lost, so its last ones are remembered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from elastic_runtime.master.ledger.events import Lease
+
+_REMEMBERED = 4  # finished leases of a worker
+
+
+@dataclass(slots=True)
+class _Worker:
+    held: dict[int, Lease] = field(default_factory=dict)  # by attempt, oldest first
+    finished: list[Lease] = field(default_factory=list)
+    serial: int = 0  # of its last question, and the attempt it was granted
+    granted: int = 0
+
+
+class Leases:
+    """The leases of all workers."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._workers: dict[str, _Worker] = {}
+        self._deadlines: OrderedDict[str, float] = OrderedDict()  # of workers with leases, earliest first
+        self._clock = 0.0
+
+    def __len__(self) -> int:
+        return sum(len(self._workers[name].held) for name in self._deadlines)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return (lease for name in self._deadlines for lease in self._workers[name].held.values())
+
+    def workers(self) -> list[str]:
+        """The workers that hold a lease."""
+        return list(self._deadlines)
+
+    def of(self, worker: str) -> list[Lease]:
+        """What a worker holds, oldest first."""
+        return list(self._workers[worker].held.values()) if worker in self._workers else []
+
+    def holds(self, worker: str, lease: Lease) -> bool:
+        """Whether exactly this lease is the worker's."""
+        return worker in self._workers and self._workers[worker].held.get(lease.attempt) == lease
+
+    def in_training(self, worker: str, lease: Lease) -> bool:
+        """Whether this is the oldest of the worker's leases."""
+        return next(iter(self._workers[worker].held)) == lease.attempt
+
+    def granted(self, worker: str, serial: int) -> Lease | None:
+        """What was granted for the worker's last question, if it was this one and the lease is still held."""
+        known = self._workers.get(worker)
+        return known.held.get(known.granted) if known and serial and serial == known.serial else None
+
+    def finished(self, worker: str, lease: Lease) -> bool:
+        """Whether the worker finished this lease lately."""
+        return worker in self._workers and lease in self._workers[worker].finished
+
+    def grant(self, worker: str, lease: Lease, serial: int, now: float) -> None:
+        """Give the worker a lease. Asking is no progress: it renews nothing that is held already."""
+        known = self._workers.setdefault(worker, _Worker())
+        if not known.held:
+            self.renew(worker, now)
+        known.held[lease.attempt] = lease
+        known.serial, known.granted = serial, lease.attempt
+
+    def renew(self, worker: str, now: float) -> None:
+        """The worker made progress."""
+        self._clock = max(self._clock, now)  # a clock set back must not disturb the order of the deadlines
+        self._deadlines[worker] = self._clock + self._seconds
+        self._deadlines.move_to_end(worker)
+
+    def release(self, worker: str, lease: Lease, now: float, *, finished: bool = False) -> None:
+        """The worker reported on the lease for the last time."""
+        known = self._workers[worker]
+        del known.held[lease.attempt]
+        if finished:
+            known.finished = [*known.finished[1 - _REMEMBERED :], lease]
+        if known.held:
+            self.renew(worker, now)
+        else:
+            del self._deadlines[worker]
+
+    def void(self, worker: str) -> None:
+        """The worker holds nothing any more."""
+        if self._deadlines.pop(worker, None) is not None:
+            self._workers[worker].held.clear()
+
+    def forget(self, worker: str) -> None:
+        """The worker, having nothing, will not be heard of again."""
+        self._workers.pop(worker, None)
+
+    def forget_finished(self) -> None:
+        """Nothing reported so far counts any more."""
+        for worker in self._workers.values():
+            worker.finished.clear()
+
+    def next_deadline(self) -> float | None:
+        """When the next worker will be overdue."""
+        return next(iter(self._deadlines.values()), None)
+
+    def overdue(self, now: float) -> list[str]:
+        """The workers whose deadline has passed."""
+        late: list[str] = []
+        for worker, deadline in self._deadlines.items():
+            if deadline > now:
+                break
+            late.append(worker)
+        return late
+
+    def resume(self, now: float) -> None:
+        """All deadlines start anew."""
+        self._clock = now
+        for worker in list(self._deadlines):
+            self.renew(worker, now)
+
+    def state(self) -> dict[str, Any]:
+        """All but the deadlines."""
+        workers = {
+            name: [list(worker.held.values()), worker.finished, worker.serial, worker.granted]
+            for name, worker in self._workers.items()
+        }
+        return {"workers": workers, "order": list(self._deadlines)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; nothing expires before `resume`."""
+        self._workers = {
+            name: _Worker({lease.attempt: lease for lease in _leases(held)}, list(_leases(finished)), *last)
+            for name, (held, finished, *last) in state["workers"].items()
+        }
+        self._deadlines = OrderedDict.fromkeys(state["order"], float("inf"))
+
+
+def _leases(rows: Iterable[list[int]]) -> Iterator[Lease]:
+    return (Lease(*row) for row in rows)
