@@ -1,0 +1,231 @@
+"""`elasticdl job`: look at the jobs of this machine, stop them, clean up after them.
+
+A living master is asked; without one, the files it left in the run folder tell.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elastic_runtime.cli import processes, tables
+from elastic_runtime.cli.runs import Run, all_runs, find
+from elastic_runtime.cli.state import State, ask_to_stop, plain, state
+from elastic_runtime.errors import ElasticError, InputError, nearest
+from elastic_runtime.observe import figures, words
+
+_run_dir = click.option("--run_dir", type=click.Path(path_type=Path), help="The job's run folder. [runs/JOB]")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _of_one_job(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the job it is called for, as a `Run`."""
+
+    @click.argument("job")
+    @_run_dir
+    @functools.wraps(command)
+    def called(job: str, run_dir: Path | None, **options: Any) -> None:
+        command(find(job, run_dir), **options)
+
+    return called
+
+
+@click.group()
+def job() -> None:
+    """Look at jobs, stop them, clean up after them."""
+
+
+@job.command("list")
+@_run_dir
+@_json
+def list_jobs(run_dir: Path | None, as_json: bool) -> None:
+    """List the jobs that have a folder in runs/."""
+    states = [state(run) for run in ([Run(run_dir.name, run_dir)] if run_dir else all_runs())]
+    if as_json:
+        keys = (
+            "job",
+            "status",
+            "master_alive",
+            "version",
+            "epoch",
+            "epochs",
+            "records_done",
+            "records_total",
+        )
+        tables.show_json([{key: _facts(found)[key] for key in keys} for found in states])
+        return
+    tables.show_table(
+        ("job", "status", "epoch", "version", "records done", "of"),
+        [
+            (r.job, found.status, f"{r.epoch} of {r.epochs}", r.version, r.records_done, r.records_total)
+            for found in states
+            for r in (found.reply,)
+        ],
+    )
+
+
+@job.command()
+@_of_one_job
+@_json
+def status(run: Run, as_json: bool) -> None:
+    """Show how far a job is."""
+    found = state(run)
+    if as_json:
+        tables.show_json(_facts(found))
+        return
+    reply = found.reply
+    click.echo(f"job {run.job}: {found.status}" + (f", {reply.message}" if reply.message else ""))
+    done, total = figures.count(reply.records_done), figures.plural(reply.records_total, "record")
+    parts = [f"epoch {reply.epoch} of {reply.epochs}", f"version {reply.version}", f"{done} of {total}"]
+    if found.is_live:
+        parts.append(f"{figures.figure(reply.records_per_second)} records/s")
+    if reply.loss:
+        parts.append(f"loss {figures.figure(reply.loss)}")
+    click.echo(", ".join(parts))
+    for evaluation in list(reply.evaluations)[-1:]:
+        click.echo(f"evaluation of version {evaluation.version}: {words.metrics(evaluation.metrics)}")
+    _show_pods(found)
+    if found.is_orphaned:
+        click.echo(f"Start the same command again to go on, or `elasticdl job clean {run.job}` to end it.")
+
+
+@job.command()
+@_of_one_job
+@_json
+def pods(run: Run, as_json: bool) -> None:
+    """List a job's pods."""
+    found = state(run)
+    if as_json:
+        tables.show_json([plain(pod) for pod in found.reply.pods])
+    else:
+        _show_pods(found)
+
+
+@job.command()
+@_of_one_job
+@_json
+def ledger(run: Run, as_json: bool) -> None:
+    """Show which records are done, epoch by epoch."""
+    epochs = [plain(epoch) for epoch in state(run).reply.ledger]
+    for source in (source for epoch in epochs for source in epoch["sources"]):
+        source["done"] = merged([(part["start"], part["end"]) for part in source["done"]])
+    if as_json:
+        tables.show_json(epochs)
+        return
+    tables.show_table(
+        ("epoch", "source", "records", "done"),
+        [
+            (str(epoch["epoch"]), source["source"], source["records"], _ranges(source["done"]))
+            for epoch in epochs
+            for source in epoch["sources"]
+        ],
+    )
+
+
+@job.command()
+@_of_one_job
+@click.argument("pod", default="master")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the pod writes, until the job's master ends.")
+def logs(run: Run, pod: str, follow: bool) -> None:
+    """Print the log of a pod, by its name or its end, such as worker-0."""
+    folder = run.folder / "logs"
+    known = sorted(path.stem for path in folder.glob("*.log"))
+    name = next((name for name in (pod, f"elasticdl-{run.job}-{pod}") if name in known), None)
+    if name is None:
+        remedy = nearest(pod, known) if known else "nothing has been logged yet"
+        raise InputError(f"job {run.job} has no log of a pod {pod!r}", remedy=remedy)
+    path = folder / f"{name}.log"
+    if follow and (master := run.master()):
+        sys.stdout.flush()
+        os.execvp("tail", ["tail", "-n", "+1", "-F", "-s", "0.2", f"--pid={master}", str(path)])  # noqa: S606
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+@job.command()
+@_of_one_job
+@click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for the job's end.")
+def stop(run: Run, timeout: float) -> None:
+    """Let a job drain, save a checkpoint, and end."""
+    master = run.master()
+    if master is None and not state(run).is_live:
+        click.echo(f"job {run.job} is not running")
+        return
+    ask_to_stop(run, "asked for by `elasticdl job stop`")
+    process = processes.hold(master) if master else None
+    if process and processes.wait([process], timeout):
+        raise ElasticError(
+            f"the job has not ended within {timeout:g} s",
+            where=run.job,
+            remedy=f"it is still draining; `elasticdl job clean {run.job} --force` ends it at once",
+        )
+    click.echo(f"job {run.job}: {state(run).status if process else 'asked to stop'}")
+
+
+@job.command()
+@_of_one_job
+@click.option("--keep_files", is_flag=True, help="Leave the run folder.")
+@click.option("--force", is_flag=True, help="End the job even if its master is alive.")
+@click.option("--grace", default=10.0, show_default=True, help="Seconds between SIGTERM and SIGKILL.")
+def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
+    """End what is left of a job's processes and remove its run folder, with all that is in it."""
+    master = run.master()
+    if master and not force:
+        raise ElasticError(
+            f"the job's master is alive, process {master}",
+            where=run.job,
+            remedy=f"`elasticdl job stop {run.job}` first, or --force",
+        )
+    found = processes.processes_of(run)
+    processes.end(found, grace)
+    ended = ", ".join(str(process.pid) for process in found)
+    click.echo(
+        f"ended {figures.plural(len(found), 'process', 'processes')}" + (f": {ended}" if ended else "")
+    )
+    if keep_files:
+        return
+    files = [path for path in run.folder.rglob("*") if path.is_file()]
+    shutil.rmtree(run.folder)
+    click.echo(f"removed {run.folder} with {figures.plural(len(files), 'file')}")
+
+
+def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
+    """Intervals in order, those that touch joined."""
+    result: list[list[int]] = []
+    for begin, end in sorted(intervals):
+        if result and begin <= result[-1][1]:
+            result[-1][1] = max(end, result[-1][1])
+        else:
+            result.append([begin, end])
+    return result
+
+
+def _facts(found: State) -> dict[str, Any]:
+    return plain(found.reply) | {"master_alive": found.is_live}
+
+
+def _ranges(intervals: list[list[int]]) -> str:
+    return " ".join(f"{begin}-{end}" for begin, end in intervals) or "-"
+
+
+def _show_pods(found: State) -> None:
+    tables.show_table(
+        ("pod", "state", "pid", "started", "relaunched because"),
+        [
+            (
+                pod.name,
+                pod.state,
+                str(pod.pid or "-"),
+                tables.moment(pod.started),
+                pod.relaunched_because or "-",
+            )
+            for pod in found.reply.pods
+        ],
+    )

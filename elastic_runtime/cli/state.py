@@ -1,0 +1,85 @@
+"""What a job says of itself: its master if that lives, otherwise the last it wrote down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from elastic_runtime.cli.runs import Run
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
+
+_ANSWER_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A job's state, and whether its master told it just now."""
+
+    reply: master_pb2.StatusReply
+    is_live: bool
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the job was last heard of running, and has no master."""
+        return not self.is_live and self.reply.status == "running"
+
+    @property
+    def status(self) -> str:
+        """The status in a word or two."""
+        return "without master" if self.is_orphaned else self.reply.status or "unknown"
+
+
+def state(run: Run) -> State:
+    """The job's state, from its master or from its files."""
+    try:
+        return State(_ask(run, "Status", master_pb2.StatusRequest()), is_live=True)
+    except ElasticError:
+        return State(_written(run), is_live=False)
+
+
+def ask_to_stop(run: Run, reason: str) -> None:
+    """Ask the master to drain the job, save and end."""
+    _ask(run, "Stop", master_pb2.StopRequest(reason=reason))
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """A message as JSON values, every field there, numbers as numbers."""
+    fields = message.DESCRIPTOR.fields
+    return {field.name: _value(field, getattr(message, field.name)) for field in fields}
+
+
+def _ask(run: Run, method: str, request: Message) -> Any:
+    if not run.read("master.addr"):
+        raise ElasticError("the job has no master", where=run.job)
+    address = channel.resolve(f"@{run.folder / 'master.addr'}")
+    stub: Any = master_pb2_grpc.MasterStub
+    with channel.connect(address, token=run.read("token")) as connection:
+        try:
+            return getattr(stub(connection), method)(request, timeout=_ANSWER_SECONDS)
+        except grpc.RpcError as error:
+            reason = error.details() if isinstance(error, grpc.Call) else error
+            raise ElasticError(f"the master does not answer: {reason}", where=run.job) from None
+
+
+def _written(run: Run) -> master_pb2.StatusReply:
+    reply = master_pb2.StatusReply(job=run.job)
+    for name in ("status.json", "summary.json"):
+        if text := run.read(name):
+            try:
+                return json_format.Parse(text, reply, ignore_unknown_fields=True)
+            except json_format.ParseError as error:
+                raise ElasticError(f"not the state of a job: {error}", where=str(run.folder / name)) from None
+    return reply
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        return dict(value)
+    if field.is_repeated:
+        return [plain(item) if field.message_type else item for item in value]
+    return plain(value) if field.message_type else value
