@@ -82,7 +82,7 @@ def translate(given: Given) -> Translated:
         elif name in RENAMED:
             _put(result, name, {RENAMED[name]: value}, f"--{name} is now called --{RENAMED[name]}", given)
         elif name in TRANSLATED:
-            _put(result, name, *TRANSLATED[name](given), given)
+            _put(result, name, *TRANSLATED[name][1](given), given)
         else:
             result.values[name] = value
     return result
@@ -158,14 +158,14 @@ def _aux_params(given: Given) -> tuple[dict[str, str], str]:
     }, "--aux_params=disable_relaunch is now --relaunch_on_worker_failure=0"
 
 
-TRANSLATED: dict[str, Translation] = {
-    "codec_type": _codec_type,
-    "image_base": _image_base,
-    "worker_cpu_request": _worker_resources("request"),
-    "worker_memory_request": _worker_resources("request"),
-    "worker_cpu_limit": _worker_resources("limit"),
-    "worker_memory_limit": _worker_resources("limit"),
-    "volume_name": _volume,
-    "mount_path": _volume,
-    "aux_params": _aux_params,
+TRANSLATED: dict[str, tuple[str, Translation]] = {
+    "codec_type": ("`tf_example` does nothing, `bytes` is refused: `--feed` parses records", _codec_type),
+    "image_base": ("`--base_image`, or `--image_name` if the image holds the model already", _image_base),
+    "worker_cpu_request": ("`--worker_resource_request`", _worker_resources("request")),
+    "worker_memory_request": ("`--worker_resource_request`", _worker_resources("request")),
+    "worker_cpu_limit": ("`--worker_resource_limit`", _worker_resources("limit")),
+    "worker_memory_limit": ("`--worker_resource_limit`", _worker_resources("limit")),
+    "volume_name": ("`--volume`", _volume),
+    "mount_path": ("`--volume`", _volume),
+    "aux_params": ("`--relaunch_on_worker_failure=0` for `disable_relaunch=True`", _aux_params),
 }
