@@ -1,0 +1,48 @@
+"""Which pods a job should have, and what is done when one ends."""
+
+from elastic_runtime.master.fleet.events import (
+    Begin,
+    BelowMinimum,
+    Drain,
+    Effect,
+    Event,
+    FailJob,
+    Finish,
+    GaveUp,
+    PodEnded,
+    PodRunning,
+    PodSeen,
+    PsLost,
+    Recovered,
+    Scale,
+    StartPod,
+    StopPod,
+    Tick,
+    WorkerGone,
+    WorkerLeft,
+)
+from elastic_runtime.master.fleet.fleet import Fleet, FleetConfig
+
+__all__ = [
+    "Begin",
+    "BelowMinimum",
+    "Drain",
+    "Effect",
+    "Event",
+    "FailJob",
+    "Finish",
+    "Fleet",
+    "FleetConfig",
+    "GaveUp",
+    "PodEnded",
+    "PodRunning",
+    "PodSeen",
+    "PsLost",
+    "Recovered",
+    "Scale",
+    "StartPod",
+    "StopPod",
+    "Tick",
+    "WorkerGone",
+    "WorkerLeft",
+]
