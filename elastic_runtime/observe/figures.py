@@ -13,6 +13,14 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ") if math.isfinite(number) else str(number)
 
 
+def large(number: float) -> str:
+    """A count where there is little room: `12 000`, `450 million`, `4.00 billion`."""
+    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= max(unit, 1e8):
+            return f"{figure(number / unit)} {name}"
+    return count(number)
+
+
 def plural(number: int, noun: str, nouns: str = "") -> str:
     """`1 worker`, `2 workers`."""
     return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"

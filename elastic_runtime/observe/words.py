@@ -31,7 +31,17 @@ _ENDS: Mapping[str, str] = {
     "never_started": "could not be started",
     "unknown": "ended while no master was watching",
 }
+_STATES: Mapping[str, str] = {
+    "pending": "waiting",
+    "node_lost": "lost with their node",
+    "out_of_memory": "out of memory",
+    "error": "failed",
+    "never_started": "never started",
+    "unknown": "gone unwatched",
+}
 _CAUSES: Mapping[str, str] = {
+    "completed": "completion",
+    "drained": "a drain",
     "preempted": "preemption",
     "node_lost": "loss of the node",
     "out_of_memory": "lack of memory",
@@ -58,6 +68,11 @@ def end(cause: str, exit_code: int | None = None, detail: str = "") -> str:
     return _ENDS.get(cause, cause.replace("_", " ")) + code + (f": {detail}" if detail else "")
 
 
+def state(name: str) -> str:
+    """Where pods are, or how they ended, after their number: `3 workers out of memory`."""
+    return _STATES.get(name, name.replace("_", " "))
+
+
 def metrics(values: Mapping[str, float]) -> str:
     """`accuracy 0.974, auc 0.99`."""
     return ", ".join(f"{name} {figures.figure(value)}" for name, value in values.items())
@@ -69,7 +84,7 @@ def describe(event: Event) -> str:
         case JobStarted():
             return _job_started(event)
         case PodStarted() if event.because:
-            return f"{event.pod} started in place of one ended by {cause(event.because)}"
+            return f"{event.pod} started as a replacement after {cause(event.because)}"
         case PodStarted():
             return f"{event.pod} started"
         case PodWaiting():

@@ -1,0 +1,36 @@
+"""The pod table in Markdown, for pipeline engines that show it beside a step."""
+
+from __future__ import annotations
+
+import re
+
+from elastic_runtime.observe import figures, words
+from elastic_runtime.observe.history import History
+from elastic_runtime.observe.report.tables import how_it_ended, in_order, short
+
+
+def pod_table_markdown(history: History, *, limit: int = 200) -> str:
+    """Name, role, start, life and end of each pod; of more than `limit`, the lost ones go first."""
+    pods = in_order(history.pods)
+    if not pods:
+        return "No pod was started.\n"
+    if len(pods) > limit:
+        pods = sorted(pods, key=lambda pod: not (pod.lost or pod.role != "worker"))[:limit]
+    lines = ["| pod | role | started after | lived | what became of it |", "|---|---|---:|---:|---|"]
+    end = history.begin + history.seconds
+    for pod in pods:
+        cells = (
+            short(pod.name, history.job),
+            words.role(pod.role),
+            figures.duration(pod.started - history.begin),
+            figures.duration((end if pod.ended is None else pod.ended) - pod.started),
+            how_it_ended(pod, history),
+        )
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    if len(history.pods) > len(pods):
+        lines += ["", f"{figures.plural(len(history.pods) - len(pods), 'more pod')} in the report."]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|#&])", r"\\\1", " ".join(text.split()))
