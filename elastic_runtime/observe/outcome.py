@@ -1,7 +1,7 @@
 """What a job leaves in its run folder for people and scripts: `summary.json` and `report.html`.
 
-Both are made from `events.jsonl` alone, so they can be written while the job runs, at its end, and by anyone after
-the death of its master.
+Both are made from `events.jsonl` alone, so they can be written while the job runs, at its end, and by anyone
+after the death of its master.
 """
 
 from __future__ import annotations

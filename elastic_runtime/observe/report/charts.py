@@ -1,8 +1,8 @@
 """Charts as inline SVG that fits any width without a script.
 
 Places along the width are percentages and places down the height are pixels, so text keeps its size on a
-phone; only the curves, in a stretched inner picture, follow the width. Ticks to the left and labels to the right
-lie in margins that the style sheet gives every chart, so charts over the same time stand one below the other.
+phone; only the curves, in a stretched inner picture, follow the width. Ticks to the left and labels to the
+right lie in margins that the style sheet gives all charts, so those over the same time are in line.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Plot:
         return [self.dot(x, y), value]
 
     def side_labels(self, labels: Iterable[tuple[str, float, str]]) -> Markup:
-        """Words to the right of the plot, each with its value and class, moved apart where they would touch."""
+        """Words to the right of the plot at their values, moved apart where they would touch."""
         parts, free = [], -math.inf
         for words, value, class_ in sorted(labels, key=lambda label: -label[1]):
             place = max(self.top(value) + 4, free)

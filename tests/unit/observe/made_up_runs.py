@@ -54,33 +54,26 @@ class Story:
             if role == "worker":
                 self.add(ev.WorkerJoined, at + runs_after + 1.2, worker=name)
 
-    def end(
-        self,
-        role: str,
-        index: int,
-        at: float,
-        cause: str = "completed",
-        code: int | None = 0,
-        detail: str = "",
-    ) -> None:
-        self.add(
-            ev.PodEnded,
-            at,
-            pod=pod(role, index, self.job),
-            role=role,
-            cause=cause,
-            exit_code=code,
-            detail=detail,
-        )
+    def end(self, role: str, index: int, at: float, *how: object) -> None:
+        cause, code, detail = [*how, *("completed", 0, "")[len(how) :]]
+        name = pod(role, index, self.job)
+        self.add(ev.PodEnded, at, pod=name, role=role, cause=cause, exit_code=code, detail=detail)
 
     def samples(
-        self, begin: float, end: float, every: float, *, wanted: int = 4, nan_from: float = math.inf
+        self,
+        begin: float,
+        end: float,
+        every: float,
+        *,
+        wanted: int = 4,
+        nan_from: float = math.inf,
+        done: float = 1.0,
     ) -> None:
         """Loss falls, pace follows the workers running; what a thinning recorder would have kept of it."""
         thinner = Thinner(started=BEGIN)
         changes = self._worker_changes()
         at, version = begin, 0
-        pace = self.records / (end - begin) / max(1, wanted)
+        pace = self.records * done / (end - begin) / max(1, wanted)
         while at < end:
             share = (at - begin) / (end - begin)
             running = sum(change for time, change in changes if time <= at)
@@ -91,7 +84,7 @@ class Story:
             )
             sample = ev.Sample(
                 time=BEGIN + at,
-                records_done=int(self.records * share),
+                records_done=int(self.records * done * share),
                 records_per_second=pace * running * self.random.uniform(0.85, 1.1),
                 loss=math.nan if at >= nan_from else max(0.01, loss),
                 version=version,
@@ -104,7 +97,7 @@ class Story:
             at, version = at + every, version + 3
         self.events += thinner.flush()
         last = next(e for e in reversed(self.events) if isinstance(e, ev.Sample))
-        self.events.append(replace(last, time=BEGIN + end, records_done=self.records))
+        self.events.append(replace(last, time=BEGIN + end, records_done=int(self.records * done)))
 
     def evaluations(self, begin: float, end: float, number: int) -> None:
         for i in range(1, number + 1):
@@ -248,7 +241,7 @@ def failure() -> list[Event]:
     )
     error = "heart.py:41: KeyError: 'thal' (records 256-320 of /data/heart/data-00000, attempt 3 of 3)"
     story.end("worker", 0, 14, "error", 1, "KeyError: 'thal'")
-    story.samples(4, 13, 1, wanted=2)
+    story.samples(4, 13, 1, wanted=2, done=0.2)
     return story.finish(15, "failed", error)
 
 
