@@ -148,7 +148,7 @@ class Fleet:
                 seat = self._seats.of(name)
                 return self._end(seat, event) if seat else []
             case PodRunning(name):
-                self._run(name)
+                return self._run(name)
             case WorkerLeft(name, reason):
                 if seat := self._seats.of(name):
                     seat.told = reason
@@ -196,11 +196,11 @@ class Fleet:
         if seat is None and (seat := self._fitting(pod)):
             seat.because = pod.relaunched_because
             self._seats.take(seat, pod.name, SeatState.STARTING)
-        if seat is None or seat.state is SeatState.STOPPING or self._stage is Stage.FINISHED:
+        if seat is None:
             return [StopPod(pod.name, self._config.grace)]
         self._seen.add(pod.name)
-        if pod.phase is Phase.RUNNING:
-            self._run(pod.name)
+        if self._to_stop(seat) or pod.phase is Phase.RUNNING:
+            return self._run(pod.name)
         return []
 
     def _fitting(self, pod: Pod) -> Seat | None:
@@ -209,10 +209,19 @@ class Fleet:
         free = seat is not None and seat.state is SeatState.VACANT and self._wanted(seat)
         return seat if free and self._stage is Stage.SERVING else None
 
-    def _run(self, name: str) -> None:
+    def _run(self, name: str) -> list[Effect]:
         seat = self._seats.of(name)
-        if seat and seat.state is SeatState.STARTING:
-            self._seats.move(seat, SeatState.RUNNING)
+        if seat is None:
+            return []
+        if self._to_stop(seat):
+            return [
+                StopPod(name, self._config.grace)
+            ]  # once more: the first came before the pod, or was lost
+        self._seats.move(seat, SeatState.RUNNING)
+        return []
+
+    def _to_stop(self, seat: Seat) -> bool:
+        return seat.state is SeatState.STOPPING or self._stage is Stage.FINISHED
 
     def _end(self, seat: Seat, end: PodEnded) -> list[Effect]:
         asked = seat.state is SeatState.STOPPING or self._stage is not Stage.SERVING
