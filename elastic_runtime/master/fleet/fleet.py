@@ -214,9 +214,7 @@ class Fleet:
         if seat is None:
             return []
         if self._to_stop(seat):
-            return [
-                StopPod(name, self._config.grace)
-            ]  # once more: the first came before the pod, or was lost
+            return [StopPod(name, self._config.grace)]  # again: the first came too early or was lost
         self._seats.move(seat, SeatState.RUNNING)
         return []
 
