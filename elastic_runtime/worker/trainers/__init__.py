@@ -1,0 +1,1 @@
+"""What is done with a batch, one strategy a module."""
