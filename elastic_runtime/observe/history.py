@@ -6,7 +6,7 @@ the counts by cause, and the curves. It knows nothing of budgets or leases, only
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
@@ -80,6 +80,7 @@ class History:
     restores: list[ModelRestored] = field(default_factory=list)
     requeued: list[ShardRequeued] = field(default_factory=list)
     finished_epochs: list[EpochFinished] = field(default_factory=list)
+    recent: deque[Event] = field(default_factory=lambda: deque(maxlen=16))
     _living: dict[str, PodLife] = field(default_factory=dict)
 
     @classmethod
@@ -144,6 +145,8 @@ class History:
         if self.started is None:
             self.started = event.time
         self.latest = max(self.latest, event.time)
+        if not isinstance(event, Sample):
+            self.recent.append(event)
         match event:
             case JobStarted():
                 self._job_started(event)

@@ -20,6 +20,7 @@ from elastic_runtime.observe.events import (
     ShardRequeued,
     WorkerJoined,
 )
+from elastic_runtime.observe.history import PodLife
 
 _ENDS: Mapping[str, str] = {
     "completed": "finished its work",
@@ -71,6 +72,17 @@ def end(cause: str, exit_code: int | None = None, detail: str = "") -> str:
 def state(name: str) -> str:
     """Where pods are, or how they ended, after their number: `3 workers out of memory`."""
     return _STATES.get(name, name.replace("_", " "))
+
+
+def fate(pod: PodLife, *, job_over: bool = False) -> str:
+    """What became of a pod, or what it does now."""
+    if pod.ended is not None:
+        return end(pod.cause, pod.exit_code, pod.detail)
+    if job_over:
+        return "outlived the job" if pod.running is not None else "never ran"
+    if pod.running is not None:
+        return "running"
+    return f"waiting: {pod.detail}" if pod.detail else "waiting to start"
 
 
 def metrics(values: Mapping[str, float]) -> str:

@@ -6,7 +6,7 @@ import re
 
 from elastic_runtime.observe import figures, words
 from elastic_runtime.observe.history import History
-from elastic_runtime.observe.report.tables import how_it_ended, in_order, short
+from elastic_runtime.observe.report.tables import in_order, short
 
 
 def pod_table_markdown(history: History, *, limit: int = 200) -> str:
@@ -24,7 +24,7 @@ def pod_table_markdown(history: History, *, limit: int = 200) -> str:
             words.role(pod.role),
             figures.duration(pod.started - history.begin),
             figures.duration((end if pod.ended is None else pod.ended) - pod.started),
-            how_it_ended(pod, history),
+            words.fate(pod, job_over=history.ended is not None),
         )
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     if len(history.pods) > len(pods):

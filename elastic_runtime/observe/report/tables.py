@@ -33,17 +33,6 @@ def short(name: str, job: str) -> str:
     return name.removeprefix(f"elasticdl-{job}-")
 
 
-def how_it_ended(pod: PodLife, history: History) -> str:
-    """A pod's end, or its present state, in plain words."""
-    if pod.ended is not None:
-        return words.end(pod.cause, pod.exit_code, pod.detail)
-    if history.ended is not None:
-        return "outlived the job" if pod.running is not None else "never ran"
-    if pod.running is not None:
-        return "running"
-    return f"waiting: {pod.detail}" if pod.detail else "waiting to start"
-
-
 def in_order(pods: Iterable[PodLife]) -> list[PodLife]:
     """Servers before workers, each in the order of their start."""
     return sorted(pods, key=lambda p: (_ROLE_ORDER.get(p.role, 3), p.started, p.index, p.name))
@@ -155,7 +144,9 @@ def _pod(pod: PodLife, history: History) -> Markup:
         el("td", figures.duration(pod.started - history.begin), class_="number wide"),
         el("td", figures.duration(lived), class_="number wide"),
         el(
-            "td", el("span", how_it_ended(pod, history), class_=tone), el("small", because) if because else ""
+            "td",
+            el("span", words.fate(pod, job_over=history.ended is not None), class_=tone),
+            el("small", because) if because else "",
         ),
     )
 
@@ -170,7 +161,9 @@ def _life(pod: PodLife, history: History) -> Markup:
     if pod.ended is not None:
         shape = "lost" if pod.lost else "left" if pod.cause == "drained" else ""
         if shape:
-            bars.append(glyph([Mark(until, shape, how_it_ended(pod, history))], x, 8))
+            bars.append(
+                glyph([Mark(until, shape, words.fate(pod, job_over=history.ended is not None))], x, 8)
+            )
     return el("svg", *bars, class_="bar", height=16, aria_hidden="true")
 
 

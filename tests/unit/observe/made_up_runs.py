@@ -88,6 +88,7 @@ class Story:
                 records_per_second=pace * running * self.random.uniform(0.85, 1.1),
                 loss=math.nan if at >= nan_from else max(0.01, loss),
                 version=version,
+                epoch=1 + int(0.999 * self.epochs * share),
                 learning_rate=0.1 if share < 0.5 else 0.01,
                 workers_running=running,
                 workers_wanted=wanted,
