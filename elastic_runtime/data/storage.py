@@ -85,6 +85,17 @@ def list_files(origin: str) -> list[str]:
     return files
 
 
+def holds_only_folders(place: str) -> bool:
+    """Whether this is a folder of nothing but folders, as images sorted into classes are."""
+    fs, path = filesystem(place)
+    if not fs.isdir(path):
+        return False
+    entries = [
+        e for e in fs.ls(path, detail=True) if not is_hidden(posixpath.basename(e["name"].rstrip("/")))
+    ]
+    return bool(entries) and all(entry["type"] == "directory" for entry in entries)
+
+
 def _exists(uri: str) -> bool:
     fs, path = filesystem(uri)
     return bool(fs.exists(path))

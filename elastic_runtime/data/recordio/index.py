@@ -48,6 +48,11 @@ class Index:
             self.chunks = tuple(_scan(file, path))
         self._ends = [chunk.end for chunk in self.chunks]
 
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file."""
+        return self.chunks[-1].offset + HEADER_BYTES + self.chunks[-1].header.size if self.chunks else 0
+
     def num_records(self) -> int:
         """How many records the file holds."""
         return self._ends[-1] if self._ends else 0

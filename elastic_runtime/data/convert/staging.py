@@ -1,0 +1,106 @@
+"""Files come into their folder only when all are written, and never beside those of an earlier run.
+
+They are written into a hidden folder of the output, one for each run. To put them in place, a marker is set
+that makes readers refuse the folder, old files are removed, the new ones are renamed, and the marker goes. A
+run killed at any moment leaves the old files, or the new ones, or a folder that says it is incomplete; the
+next run cleans up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self
+
+from elastic_runtime.data import storage
+from elastic_runtime.errors import InputError
+
+_PREFIX = ".convert-run-"
+_REJECTS = "_rejects.jsonl"
+_DATA = re.compile(r"data-\d{5,}")
+
+
+class Staging:
+    """A run's hidden folder in the output; leaving it without `commit` leaves nothing behind."""
+
+    def __init__(self, output: str, parts: tuple[str, ...]) -> None:
+        self.output = output.rstrip("/") if output.rstrip("/") else output
+        self._parts = parts
+        self._fs, self._root = storage.filesystem(self.output)
+        self._name = _PREFIX + uuid.uuid4().hex[:8]
+        self.rejects_file = storage.join(self.output, _REJECTS)
+        self._rejects = ""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes see what is written here."""
+        return "memory" not in self._fs.protocol
+
+    def path(self, number: int) -> str:
+        """Where to write the file of this number."""
+        return storage.join(self.output, self._name, f"{number:08d}")
+
+    def reject(self, lines: list[str]) -> None:
+        """Set bad rows aside."""
+        if lines:
+            with self._told(), self._fs.open(posixpath.join(self._root, self._name, _REJECTS), "ab") as file:
+                file.write("".join(line + "\n" for line in lines).encode())
+
+    def commit(self, files: Iterable[tuple[str, str]]) -> None:
+        """Put these files, each written at a path for a part, in place; they are numbered from 0 in each
+        part.
+        """
+        counts = dict.fromkeys(self._parts, 0)
+        folders = {part: posixpath.join(self._root, part).rstrip("/") for part in self._parts}
+        with self._told():
+            for folder in folders.values():
+                self._fs.makedirs(folder, exist_ok=True)
+                self._fs.pipe_file(posixpath.join(folder, storage.INCOMPLETE), b"")
+            self._remove_old({self._root, *folders.values()})
+            for path, part in files:
+                source = posixpath.join(self._root, self._name, posixpath.basename(path))
+                self._fs.mv(source, posixpath.join(folders[part], f"data-{counts[part]:05d}"))
+                counts[part] += 1
+            staged = posixpath.join(self._root, self._name, _REJECTS)
+            if self._fs.exists(staged):
+                self._fs.mv(staged, posixpath.join(self._root, _REJECTS))
+            for folder in folders.values():
+                self._fs.rm_file(posixpath.join(folder, storage.INCOMPLETE))
+
+    def _remove_old(self, folders: set[str]) -> None:
+        for folder in folders:
+            for path in self._fs.ls(folder, detail=False):
+                if _DATA.fullmatch(posixpath.basename(path)):
+                    self._fs.rm_file(path)
+        rejects = posixpath.join(self._root, _REJECTS)
+        if self._fs.exists(rejects):
+            self._fs.rm_file(rejects)
+
+    def _remove_runs(self) -> None:
+        for path in self._fs.ls(self._root, detail=False):
+            if posixpath.basename(path.rstrip("/")).startswith(_PREFIX):
+                self._fs.rm(path, recursive=True)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", where=self.output) from error
+
+    def __enter__(self) -> Self:
+        with self._told():
+            self._fs.makedirs(self._root, exist_ok=True)
+            self._remove_runs()
+            self._fs.makedirs(posixpath.join(self._root, self._name))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self._fs.rm(posixpath.join(self._root, self._name), recursive=True)
