@@ -37,10 +37,14 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = path.with_name(path.name + ".owner")
-        self._connection = self._open()
-        self._seq, self._chain = 0, 0
-        for row in self._connection.execute("SELECT seq, chain FROM entry ORDER BY seq DESC LIMIT 1"):
-            self._seq, self._chain = row
+        with _errors_told(path, self._owner):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+            try:
+                self._seq, self._chain = self._take()
+            except BaseException:
+                self._connection.close()
+                raise
         self._owner.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         self._buffer: list[tuple[int, str]] = []
         self._appended = self._durable = 0
@@ -115,24 +119,18 @@ class Journal:
             ) from error
         self._seq, self._chain = seq, chain
 
-    def _open(self) -> sqlite3.Connection:
-        with _errors_told(self.path, self._owner):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
-            try:
-                _check_files(self.path)
-                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                with connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    if _is_blank(connection, self.path):
-                        connection.execute(_TABLE)
-                        connection.execute(f"PRAGMA user_version = {_FORMAT}")
-            except BaseException:
-                connection.close()
-                raise
-            return connection
+    def _take(self) -> tuple[int, int]:
+        """Lock the file for this process and tell number and checksum of its last entry."""
+        _check_files(self.path)
+        for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
+            self._connection.execute(f"PRAGMA {setting}")
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if _is_blank(self._connection, self.path):
+                self._connection.execute(_TABLE)
+                self._connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        rows = self._connection.execute("SELECT seq, chain FROM entry ORDER BY seq DESC LIMIT 1").fetchall()
+        return rows[0] if rows else (0, 0)
 
 
 def read_only(path: Path) -> tuple[Any, list[Any]]:
@@ -171,7 +169,9 @@ def _entries(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[int, 
     """Kind and value of each entry, each checked against the one before."""
     expected, chain = 1, 0
     with _errors_told(path):
-        for seq, kind, body, checksum in connection.execute("SELECT * FROM entry ORDER BY seq"):
+        for seq, kind, body, checksum in connection.execute(
+            "SELECT seq, kind, body, chain FROM entry ORDER BY seq"
+        ):
             if kind == _SNAPSHOT and chain == 0:
                 expected = seq
             chain = _checksum(kind, body, chain)
@@ -188,8 +188,8 @@ def _checksum(kind: int, body: str, chain: int) -> int:
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether nothing was ever written; a file of another kind or of another version of ours is refused."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if version == 0 and tables == 0:
+    tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+    if version == 0 and not tables:
         return True
     if version != _FORMAT:
         raise ElasticError(
@@ -197,6 +197,8 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
             where=str(path),
             remedy="use the version it was written with, or begin anew with --restart",
         )
+    if tables != [(_TABLE,)]:
+        raise _damaged(path, "its table is not the one it was made with")
     return False
 
 
@@ -220,8 +222,8 @@ def _errors_told(path: Path, owner: Path | None = None) -> Iterator[None]:
     """SQLite's errors in the user's words."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if owner and error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+    except (sqlite3.OperationalError, OSError) as error:
+        if owner and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
             raise ElasticError(
                 f"another master has the journal open: {_holder(owner)}",
                 where=str(path),
