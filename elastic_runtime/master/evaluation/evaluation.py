@@ -256,7 +256,7 @@ class Evaluation:
         }
         return {
             "open": opened,
-            "waiting": self._waiting,
+            "waiting": list(self._waiting),
             "results": list(self.results.items()),
             "valid": sorted(self._valid),
             "due": self._due,

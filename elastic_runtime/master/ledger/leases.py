@@ -102,7 +102,7 @@ class Leases:
     def forget_finished(self) -> None:
         """Nothing reported so far counts any more."""
         for worker in self._workers.values():
-            worker.finished.clear()
+            worker.finished = []
 
     def next_deadline(self) -> float | None:
         """When the next worker will be overdue."""
