@@ -1,0 +1,86 @@
+"""Who is connected: parameter servers and workers that hold a `Join` call open, and the orders on their way to them.
+
+A connection is a hint, not a verdict: a broken one may come back, so nobody is declared lost for it here. An order to
+a member that is away is dropped; the state it spoke of is told anew at each joining.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from elastic_runtime.rpc import master_pb2
+
+
+@dataclass(eq=False)
+class Connection:
+    """One open `Join` call."""
+
+    member: master_pb2.Member
+    orders: asyncio.Queue[master_pb2.Order | None] = field(default_factory=asyncio.Queue)
+
+    def send(self, order: master_pb2.Order) -> None:
+        """Queue an order."""
+        self.orders.put_nowait(order)
+
+    def end(self) -> None:
+        """End the call after what is queued."""
+        self.orders.put_nowait(None)
+
+
+class Members:
+    """The open connections by member name; a newer one of the same name replaces the older."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Connection] = {}
+        self._parted = asyncio.Event()
+
+    def join(self, member: master_pb2.Member) -> Connection:
+        """Register a new connection."""
+        older = self._by_name.get(member.name)
+        if older is not None:
+            older.end()
+        connection = Connection(member)
+        self._by_name[member.name] = connection
+        return connection
+
+    def part(self, connection: Connection) -> bool:
+        """Forget a connection that ended; true if it was the member's newest."""
+        if self._by_name.get(connection.member.name) is connection:
+            del self._by_name[connection.member.name]
+            self._parted.set()
+            return True
+        return False
+
+    async def parted(self) -> None:
+        """Wait until the next connection ends."""
+        self._parted.clear()
+        await self._parted.wait()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Connection:
+        return self._by_name[name]
+
+    def of(self, role: int) -> Iterator[Connection]:
+        """Connected members of a role, oldest first."""
+        return (c for c in list(self._by_name.values()) if c.member.role == role)
+
+    def send(self, name: str, order: master_pb2.Order) -> bool:
+        """Order one member; false if it is not connected."""
+        connection = self._by_name.get(name)
+        if connection is not None:
+            connection.send(order)
+        return connection is not None
+
+    def tell_workers(self, order: master_pb2.Order) -> None:
+        """Order every connected worker."""
+        for connection in self.of(master_pb2.ROLE_WORKER):
+            connection.send(order)
+
+    def end_all(self) -> None:
+        """End every connection."""
+        for connection in list(self._by_name.values()):
+            connection.end()

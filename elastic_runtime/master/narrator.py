@@ -1,0 +1,315 @@
+"""Tells what happens in a job: log lines, the event stream, status for the command line, summary and report.
+
+It decides nothing. The master hands it every effect and every pod's change; it puts them in words and figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master import evaluation, fleet, ledger
+from elastic_runtime.master.home import Origin
+from elastic_runtime.master.job import TRAINING, Job, Outcome
+from elastic_runtime.master.status import describe
+from elastic_runtime.observe import events, summary
+from elastic_runtime.observe.events import Event
+from elastic_runtime.observe.files import write_atomically
+from elastic_runtime.observe.live_state import LiveState, live_state
+from elastic_runtime.observe.metrics import Metrics, MetricsPage
+from elastic_runtime.observe.progress import Progress
+from elastic_runtime.observe.recorder import Recorder
+from elastic_runtime.observe.report import Fact, render
+from elastic_runtime.platform.pods import Phase, Pod, Role, pod_name
+from elastic_runtime.rpc import master_pb2
+from elastic_runtime.spec.flags import flags
+from elastic_runtime.spec.job import JobSpec
+
+log = logging.getLogger(__name__)
+
+Display = Callable[[LiveState], None]
+
+SAMPLE_SECONDS = 1.0
+LINE_SECONDS = 10.0
+REPORT_SECONDS = 30.0
+
+
+class Narrator:
+    """The voice of one job's master."""
+
+    def __init__(self, spec: JobSpec, folder: Path, job: Job, display: Display | None) -> None:
+        self._spec, self._folder, self._job, self._display = spec, folder, job, display
+        self._recorder = Recorder(folder, listeners=[])
+        self._metrics = Metrics()
+        self._page: MetricsPage | None = None
+        self._progress = Progress(started=time.time(), total=0)
+        self._loss: float | None = None
+        self._rate: float | None = None
+        self._status = "running"
+        self._next_line = self._next_report = 0.0
+        self._master = pod_name(spec.job_name, Role.MASTER)
+        self.pids: dict[str, int] = {self._master: os.getpid()}
+        self.resumed = False
+        self.message = ""  # what the job waits for
+
+    # -- the job's course ---------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The job begins, or a new master goes on with it."""
+        if self._spec.metrics_port:
+            self._page = MetricsPage(self._metrics, port=self._spec.metrics_port)
+            log.info("metrics are served on port %d", self._page.port)
+        main = self._job.main
+        total = (main.records_total if main else None) or 0
+        self._record(
+            events.JobStarted(
+                time=time.time(),
+                job=self._spec.job_name,
+                strategy=self._spec.distribution_strategy,
+                epochs=max(0, self._spec.num_epochs),
+                records_total=total,
+                resumed=self.resumed,
+            )
+        )
+        self._record(events.PodStarted(time=time.time(), pod=self._master, role=Role.MASTER))
+        self._record(events.PodRunning(time=time.time(), pod=self._master, role=Role.MASTER))
+        history = self._recorder.history
+        last = history.last_sample
+        self._progress = Progress(
+            started=history.begin, total=total, training_seconds=last.training_seconds if last else 0.0
+        )
+        if self.resumed:
+            done = main.records_done if main else 0
+            log.info("job %s goes on where it was left: %d records done", self._spec.job_name, done)
+        if self._job.evaluation is not None:
+            log.info("Evaluation service started")
+
+    def pod(self, pod: Pod, adopted: bool) -> None:
+        """A pod's new state."""
+        now = time.time()
+        if pod.phase is Phase.ENDED:
+            self.pids.pop(pod.name, None)
+            assert pod.cause is not None
+            log.info("pod %s ended: %s%s", pod.name, pod.cause, f" ({pod.detail})" if pod.detail else "")
+            self._record(
+                events.PodEnded(
+                    time=now, pod=pod.name, role=pod.role, cause=pod.cause, exit_code=pod.exit_code, detail=pod.detail
+                )
+            )
+            return
+        if pod.pid is not None:
+            self.pids[pod.name] = pod.pid
+        if pod.phase is Phase.RUNNING:
+            log.info("pod %s %s (process %s)", pod.name, "is running already" if adopted else "runs", pod.pid)
+            if adopted and not any(life.name == pod.name for life in self._recorder.history.current_pods):
+                self._record(events.PodStarted(time=pod.started, pod=pod.name, role=pod.role, index=pod.index))
+            self._record(events.PodRunning(time=now, pod=pod.name, role=pod.role, adopted=adopted))
+
+    def tell(self, machine: str, effect: Any) -> None:  # noqa: ARG002 - every narrator hears who spoke
+        """What a state machine decided."""
+        now = time.time()
+        match effect:
+            case fleet.StartPod(name, role, index, because):
+                log.info("starting %s%s", name, f" in place of one that was {because}" if because else "")
+                self._record(events.PodStarted(time=now, pod=name, role=role, index=index, because=because))
+            case fleet.GaveUp(name, reason):
+                log.warning("%s is not started again: %s", name, reason)
+            case fleet.BelowMinimum(running, minimum):
+                log.warning("%d workers run, at least %d are wanted: the job waits", running, minimum)
+            case fleet.Recovered(running):
+                log.info("%d workers run: the job goes on", running)
+            case ledger.Requeued(worker, _, shard, again, reason):
+                log.info("records %d-%d of %s go back to the queue: %s (%s)", *shard[1:], shard.source, reason, worker)
+                self._record(
+                    events.ShardRequeued(
+                        time=now,
+                        worker=worker,
+                        source=shard.source,
+                        start=shard.start,
+                        end=shard.end,
+                        records=again if machine == TRAINING else 0,
+                        reason=reason,
+                    )
+                )
+            case ledger.EpochFinished(epoch) if machine == TRAINING:
+                records = self._job.machines[TRAINING].shards.records
+                log.info("epoch %d of %s done: %d records", epoch + 1, self._spec.num_epochs, records)
+                self._record(events.EpochFinished(time=now, epoch=epoch + 1, records=records))
+            case ledger.Stopping(reason):
+                log.info("no more work is handed out: %s", reason)
+            case evaluation.EvaluationFinished(version, metrics):
+                log.info("Evaluation metrics[v=%d]: %s", version, dict(metrics))
+                self._record(events.Evaluation(time=now, version=version, metrics=dict(metrics)))
+            case evaluation.EvaluationCancelled(version):
+                log.info("the evaluation of version %d is void: the model went back", version)
+
+    def joined(self, worker: str, *, again: bool) -> None:
+        """A worker registered."""
+        log.info("worker %s %s", worker, "is back" if again else "joined")
+        self._record(events.WorkerJoined(time=time.time(), worker=worker))
+
+    def measured(self, version: int, loss: float | None, rate: float | None) -> None:
+        """A worker told where the training stands."""
+        if version >= self._job.version:
+            self._loss = self._loss if loss is None else loss
+            self._rate = self._rate if rate is None else rate
+
+    def checkpoint(self, version: int, seconds: float, size: int) -> None:
+        """A checkpoint is complete."""
+        log.info("checkpoint version-%d saved: %d bytes in %.2f s", version, size, seconds)
+        self._record(events.CheckpointSaved(time=time.time(), version=version, seconds=seconds, bytes=size))
+
+    def era(self, era: int, origin: Origin, again: int) -> None:
+        """A new era of the model began."""
+        if origin.how == "checkpoint":
+            log.info("the model is that of %s: version %d, %d records are trained again", origin.checkpoint, origin.version, again)
+        elif era > 1:
+            what = "the workers' freshest copy" if origin.how == "copy" else "its beginning (there was no copy left)"
+            log.warning("the model is back at %s: version %d, %d records are trained again", what, origin.version, again)
+        if era > 1 or origin.how != "fresh":
+            source = Path(origin.checkpoint).name or ("a worker's copy" if origin.how == "copy" else "its beginning")
+            self._record(
+                events.ModelRestored(time=time.time(), version=origin.version, records_again=again, source=source)
+            )
+
+    def exported(self, output: str) -> None:
+        """The finished model was written."""
+        log.info("the finished model is in %s", output)
+
+    # -- all along ----------------------------------------------------------------------------------------------
+
+    async def sample_for_ever(self) -> None:
+        """Take a sample each second; now and then a log line and a report."""
+        while True:
+            self.sample()
+            await asyncio.sleep(SAMPLE_SECONDS)  # the clock itself is what is waited for
+
+    def sample(self) -> None:
+        """Record where the job stands."""
+        now, main, history = time.time(), self._job.main, self._recorder.history
+        done = main.records_done if main else 0
+        self._progress.update(now, done=done, training=bool(main and main.in_flight()))
+        running = sum(life.state == "running" for life in history.workers)
+        self._record(
+            events.Sample(
+                time=now,
+                records_done=done,
+                records_per_second=self._progress.records_per_second(now),
+                loss=self._loss,
+                version=self._job.version,
+                epoch=main.begun if main else 0,
+                learning_rate=self._rate,
+                workers_running=running,
+                workers_wanted=self._spec.num_workers,
+                training_seconds=self._progress.training_seconds,
+            )
+        )
+        self._write_status()
+        if self._display is not None:
+            self._display(live_state(history, now=now, seconds_left=self._progress.seconds_left(now), message=self.message))
+        elif now >= self._next_line:
+            self._next_line = now + LINE_SECONDS
+            self._say_progress(done, now, running)
+        if now >= self._next_report:
+            self._next_report = now + REPORT_SECONDS
+            self._write_report()
+
+    def _say_progress(self, done: int, now: float, running: int) -> None:
+        loss = "" if self._loss is None else f", loss {self._loss:.4g}"
+        log.info(
+            "%d of %s records done, %.0f records/s%s, version %d, %d of %d workers run",
+            done,
+            self._progress.total or "endless",
+            self._progress.records_per_second(now),
+            loss,
+            self._job.version,
+            running,
+            self._spec.num_workers,
+        )
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def end(self, outcome: Outcome) -> None:
+        """The job is over: the last figures, the report, the verdict."""
+        if self._job.evaluation is not None:
+            log.info("Evaluation service stopped")
+        self.sample()
+        self._status = outcome.status
+        now = time.time()
+        self._record(
+            events.PodEnded(time=now, pod=self._master, role=Role.MASTER, cause="completed", exit_code=0)
+        )
+        self._record(events.JobEnded(time=now, status=outcome.status, error=outcome.error))
+        self.pids.clear()
+        self._write_status()
+        self._write_report()
+        self._recorder.close()
+        if self._page is not None:
+            self._page.close()
+        log.info("the report is %s", self._folder / "report.html")
+        self.verdict()
+
+    def verdict(self) -> None:
+        """The last line."""
+        log.info("%s", summary.verdict(self._summary()))
+
+    def status(self) -> master_pb2.StatusReply:
+        """The job as it stands, for the command line."""
+        return describe(
+            self._job,
+            self._recorder.history,
+            pids=self.pids,
+            status=self._status,
+            pace=self._progress.records_per_second(time.time()),
+            loss=self._loss,
+        )
+
+    def _summary(self) -> summary.Summary:
+        return summary.summarize(self._recorder.history, model=self._job.exported)
+
+    def _write_status(self) -> None:
+        text = json_format.MessageToJson(self.status(), preserving_proto_field_name=True, indent=None)
+        self._write(
+            lambda: write_atomically(self._folder / "status.json", text),
+            lambda: summary.write_summary(self._summary(), self._folder / "summary.json"),
+        )
+
+    def _write_report(self) -> None:
+        self._write(lambda: self._render())
+
+    def _render(self) -> None:
+        page = render(events.read_events(self._folder / events.FILE_NAME), self._summary(), _facts(self._spec))
+        write_atomically(self._folder / "report.html", page)
+
+    def _write(self, *writes: Callable[[], None]) -> None:
+        """What cannot be written (a full disk) is said, and not missed by the job."""
+        for write in writes:
+            try:
+                write()
+            except (OSError, ElasticError) as problem:
+                log.warning("the job's state could not be written down: %s", problem)
+
+    def _record(self, event: Event) -> None:
+        self._recorder.record(event)
+        self._metrics.observe(event)
+
+
+def _facts(spec: JobSpec) -> list[Fact]:
+    """The settings that differ from their defaults."""
+    shown = []
+    for flag in flags(JobSpec):
+        value: Any = getattr(spec, flag.name)
+        default = flag.default(None)
+        if value != default and value not in ("", None):
+            shown.append(Fact(flag.option, str(value), "" if default is None else str(default)))
+    return shown
+
+

@@ -1,0 +1,97 @@
+"""Carries out what the fleet decides: starts and stops pods, and tells it what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from elastic_runtime.master import fleet
+from elastic_runtime.platform.pods import Phase, Platform, Pod, PodSpec
+
+log = logging.getLogger(__name__)
+
+MakeSpec = Callable[[fleet.StartPod], PodSpec]
+
+
+class Pods:
+    """The platform's pods on the one side, the fleet's decisions on the other.
+
+    `tell` passes an event to the fleet and carries out what follows; `changed` hears of every pod's new state.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        *,
+        tell: Callable[[Any], list[Any]],
+        make_spec: MakeSpec,
+        changed: Callable[[Pod, bool], None],
+    ) -> None:
+        self._platform, self._tell, self._make_spec, self._changed = platform, tell, make_spec, changed
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self.present: dict[str, Pod] = {}
+
+    async def begin(self) -> None:
+        """Tell the fleet of the pods that are there already, then let it bring itself up to its size."""
+        for pod in await self._platform.list():
+            self.present[pod.name] = pod
+            self._changed(pod, True)
+            self._tell(fleet.PodSeen(pod, time.time()))
+        self._watching = asyncio.create_task(self._watch())
+        self._tell(fleet.Begin(time.time()))
+
+    def carry_out(self, effect: Any) -> None:
+        """Start or stop a pod."""
+        match effect:
+            case fleet.StartPod():
+                self._spawn(self._start(self._make_spec(effect)))
+            case fleet.StopPod(name, grace):
+                self._spawn(self._platform.stop(name, grace))
+
+    async def stop_all(self, grace: float) -> None:
+        """End every pod; what does not end in time is killed."""
+        await self._platform.stop_all(grace)
+
+    async def close(self) -> None:
+        """Stop watching; pods that run go on."""
+        tasks = [*self._tasks, *([self._watching] if self._watching else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._platform.close()
+
+    async def _start(self, spec: PodSpec) -> None:
+        pod = await self._platform.start(spec)
+        if pod.phase is not Phase.ENDED:
+            self.present[pod.name] = pod
+
+    async def _watch(self) -> None:
+        async for event in self._platform.watch():
+            pod = event.pod
+            known = self.present.get(pod.name)
+            if event.adopted and pod.phase is Phase.ENDED and (known is None or known.pid != pod.pid):
+                continue  # it ended before this master began to look
+            if not (event.adopted and known is not None and known.phase is pod.phase):
+                self._changed(pod, False)
+            match pod.phase:
+                case Phase.RUNNING:
+                    self.present[pod.name] = pod
+                    self._tell(fleet.PodRunning(pod.name))
+                case Phase.ENDED:
+                    self.present.pop(pod.name, None)
+                    assert pod.cause is not None
+                    self._tell(fleet.PodEnded(pod.name, pod.cause, pod.exit_code, pod.detail, time.time()))
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()):
+            log.error("a pod could not be started or stopped: %s", problem, exc_info=problem)

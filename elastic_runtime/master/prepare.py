@@ -1,0 +1,116 @@
+"""What has to be in order before a job begins: its run folder, its token, its data. Nothing has been started yet."""
+
+from __future__ import annotations
+
+import ast
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from elastic_runtime.data.readers import open_reader
+from elastic_runtime.errors import InputError
+from elastic_runtime.master import journal
+from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, PREDICTION, TRAINING, Sources
+from elastic_runtime.master.ledger import Source
+from elastic_runtime.observe.files import write_atomically
+from elastic_runtime.rpc.token import token_from_environment
+from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.model_path import resolve
+
+SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
+_OF_ONE_RUN = ("pods", "logs", "checkpoints", SPEC_FILE, "events.jsonl", "summary.json", "status.json", "report.html")
+
+
+def begin_anew(run_dir: Path) -> None:
+    """Forget what an earlier run of this job left; files that are not the job's own stay."""
+    journal.discard(run_dir / JOURNAL_FILE)
+    for name in _OF_ONE_RUN:
+        path = run_dir / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def same_work(run_dir: Path, spec: JobSpec) -> None:
+    """Refuse to go on with a job that was given other work."""
+    path = run_dir / SPEC_FILE
+    if not path.exists():
+        return
+    changes = spec_of(run_dir).differences(spec)
+    if changes:
+        raise InputError(
+            f"job {spec.job_name!r} was begun with other options: {', '.join(changes)}",
+            where=str(run_dir),
+            remedy="give the same ones, or --restart to begin anew, or another --job_name",
+        )
+
+
+def spec_of(run_dir: Path) -> JobSpec:
+    """The specification that a run folder was begun with."""
+    return JobSpec.from_json((run_dir / SPEC_FILE).read_text())
+
+
+def keep_spec(run_dir: Path, spec: JobSpec) -> None:
+    """Remember what the job was told to do."""
+    write_atomically(run_dir / SPEC_FILE, spec.to_json())
+
+
+def token(run_dir: Path) -> str:
+    """The job's token: given by the environment, kept from an earlier master, or made now."""
+    given = token_from_environment()
+    path = run_dir / TOKEN_FILE
+    if not given and path.exists():
+        return path.read_text().strip()
+    made = given or secrets.token_urlsafe(32)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(made)
+    return made
+
+
+def find_sources(spec: JobSpec) -> Sources:
+    """What there is to read, by the kind of work it is for; a reader of the model's own is asked later."""
+    if has_own_reader(spec):
+        return with_export(spec, {LISTING: [Source(name, 1) for name in origins(spec)]})
+    sources = {}
+    for name, origin in origins(spec).items():
+        found = open_reader(origin, {k: str(v) for k, v in spec.reader_arguments.items()}).sources()
+        sources[name] = [Source(s.name, s.records, s.start) for s in found]
+        if not any(s.records for s in found):
+            raise InputError("there are no records", where=origin, remedy="name a folder with data")
+    return with_export(spec, sources)
+
+
+def origins(spec: JobSpec) -> dict[str, str]:
+    """Where the data of each kind of work is."""
+    named = {TRAINING: spec.training_data, EVALUATION: spec.validation_data, PREDICTION: spec.prediction_data}
+    return {name: origin for name, origin in named.items() if origin}
+
+
+def with_export(spec: JobSpec, sources: Sources) -> Sources:
+    """Add the one piece of work that writes the finished model, if one is wanted."""
+    return {**sources, EXPORT: [Source("model", 1)]} if spec.output and spec.training_data else sources
+
+
+def has_own_reader(spec: JobSpec) -> bool:
+    """Whether the model module brings its own reader, told from its text: the master does not run user code."""
+    if "." in spec.custom_data_reader:
+        return True
+    path = resolve(spec.model_zoo, spec.model_def).file
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    except SyntaxError as problem:
+        raise InputError(f"{problem.msg}", where=f"{path}:{problem.lineno}", remedy="correct the model module") from None
+    return spec.custom_data_reader in {name for node in tree.body for name in _defined(node)}
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return [alias.asname or alias.name for alias in names]
+    return []

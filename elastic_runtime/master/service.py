@@ -1,0 +1,129 @@
+"""The master's gRPC face: turns messages into calls of the application and its answers into messages. No decisions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import grpc.aio
+
+from elastic_runtime.master.members import Connection
+from elastic_runtime.rpc import master_pb2, master_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Answers(Protocol):
+    """What the application answers; each call returns once what it rests on is durable."""
+
+    def joined(self, member: master_pb2.Member) -> Connection:
+        """A member holds a connection open from now on."""
+
+    def parted(self, connection: Connection) -> None:
+        """Its connection ended."""
+
+    def settings(self) -> str:
+        """The job's specification as JSON."""
+
+    async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
+        """Work, or why there is none."""
+
+    async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:
+        """What became of a lease."""
+
+    async def reached(self, request: master_pb2.ReachedRequest) -> None:
+        """A version's snapshot was taken."""
+
+    async def saved(self, request: master_pb2.SavedRequest) -> None:
+        """A worker wrote a checkpoint, or could not."""
+
+    async def left(self, request: master_pb2.LeaveRequest) -> None:
+        """A member says goodbye."""
+
+    async def copy(self, request: master_pb2.CopyRequest) -> bool:
+        """Whether this worker shall upload its copy of the model."""
+
+    async def uploaded(self, request: master_pb2.UploadedRequest) -> None:
+        """The chosen copy is there."""
+
+    def status(self) -> master_pb2.StatusReply:
+        """The job as it stands."""
+
+    def stop(self, reason: str) -> None:
+        """Drain, save and end."""
+
+
+class Service(master_pb2_grpc.MasterServicer):
+    """`Master` of master.proto."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def Join(  # noqa: N802
+        self, request: master_pb2.Member, context: Context
+    ) -> AsyncIterator[master_pb2.Order]:
+        """Stream orders until the member or the master ends the call."""
+        await context.send_initial_metadata(())
+        connection = self._answers.joined(request)
+        try:
+            while (order := await connection.orders.get()) is not None:
+                yield order
+        finally:
+            self._answers.parted(connection)
+
+    async def Settings(  # noqa: N802
+        self, request: master_pb2.SettingsRequest, context: Context
+    ) -> master_pb2.SettingsReply:
+        """What the job is."""
+        return master_pb2.SettingsReply(spec=self._answers.settings())
+
+    async def Lease(  # noqa: N802
+        self, request: master_pb2.LeaseRequest, context: Context
+    ) -> master_pb2.LeaseReply:
+        """Long-poll for work."""
+        return await self._answers.lease(request)
+
+    async def Report(  # noqa: N802
+        self, request: master_pb2.ReportRequest, context: Context
+    ) -> master_pb2.ReportReply:
+        """What became of a lease."""
+        return await self._answers.report(request)
+
+    async def Reached(  # noqa: N802
+        self, request: master_pb2.ReachedRequest, context: Context
+    ) -> master_pb2.Empty:
+        """A snapshot was taken."""
+        await self._answers.reached(request)
+        return master_pb2.Empty()
+
+    async def Saved(self, request: master_pb2.SavedRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+        """A checkpoint was written."""
+        await self._answers.saved(request)
+        return master_pb2.Empty()
+
+    async def Leave(self, request: master_pb2.LeaveRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+        """Goodbye."""
+        await self._answers.left(request)
+        return master_pb2.Empty()
+
+    async def Copy(self, request: master_pb2.CopyRequest, context: Context) -> master_pb2.CopyReply:  # noqa: N802
+        """Answered once it is decided whose copy is used."""
+        return master_pb2.CopyReply(upload=await self._answers.copy(request))
+
+    async def Uploaded(  # noqa: N802
+        self, request: master_pb2.UploadedRequest, context: Context
+    ) -> master_pb2.Empty:
+        """The copy is there."""
+        await self._answers.uploaded(request)
+        return master_pb2.Empty()
+
+    async def Status(  # noqa: N802
+        self, request: master_pb2.StatusRequest, context: Context
+    ) -> master_pb2.StatusReply:
+        """The job as it stands."""
+        return self._answers.status()
+
+    async def Stop(self, request: master_pb2.StopRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+        """Drain, save and end."""
+        self._answers.stop(request.reason or "asked to stop")
+        return master_pb2.Empty()

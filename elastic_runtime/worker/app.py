@@ -1,0 +1,280 @@
+"""One worker's life: join the master, build the model, take work until there is none, leave.
+
+The main thread is the only one that touches TensorFlow and the model. It takes `Work` from an inbox that the shard
+supply fills, and obeys its orders between minibatches: a drain, a new era of the model, a save. What may come from
+the user's code fails the shard, loudly; the worker itself lives on and takes the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import traceback
+import uuid
+from collections.abc import Callable
+from types import FrameType
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.platform.pods import EXIT_DRAINED, EXIT_OUT_OF_MEMORY
+from elastic_runtime.ps.client import PSUnavailable
+from elastic_runtime.rpc import master_pb2
+from elastic_runtime.rpc.membership import MasterAway, Membership
+from elastic_runtime.worker.compute import Compute, Step
+from elastic_runtime.worker.link import MasterLink
+from elastic_runtime.worker.orders import Inbox, Orders
+from elastic_runtime.worker.reports import Reports
+from elastic_runtime.worker.supply import ShardSupply
+from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+
+log = logging.getLogger(__name__)
+
+EXIT_ERROR = 1
+FLUSH_SECONDS = 10.0
+MODEL_PAUSE_SECONDS = 0.5
+
+
+class _EraEnded(Exception):  # noqa: N818 - a turn of events, not a fault
+    """The model went back to an earlier state: the work in hand is void."""
+
+
+class _Draining(Exception):  # noqa: N818
+    """This worker shall leave after the minibatch in hand."""
+
+
+class Worker:
+    """Wires the worker's threads together and runs its main loop."""
+
+    def __init__(self, *, name: str, index: int, master: str, token: str, orphan_timeout: float) -> None:
+        self._name, self._index = name, index
+        self._incarnation = uuid.uuid4().hex
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._orders = Orders(self._inbox)
+        self._compute: Compute | None = None
+        self._topology: master_pb2.Topology | None = None
+        self._era = 0
+        self._membership = Membership(
+            master,
+            self._describe,
+            self._orders.put,
+            orphan_timeout=orphan_timeout,
+            on_orphaned=lambda: self._orders.drain("orphaned"),
+            token=token,
+        )
+        self._link = MasterLink(self._membership, worker=name, incarnation=self._incarnation)
+        self._reports = Reports(self._link)
+        self._supply = ShardSupply(self._link, self._inbox, self._reports, self._deliver)
+        self._in_hand: list[Work] = []
+
+    def run(self, build: Callable[[str], Compute]) -> int:
+        """Live; `build` makes the computing half from the job's specification. Returns the exit code."""
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        self._membership.start()
+        try:
+            self._compute = build(self._link.settings())
+            self._settle()
+            self._supply.start(self._era)
+            self._work()
+            return self._leave("completed", 0)
+        except _Draining as order:
+            return self._drain(str(order))
+        except MasterAway:
+            log.warning("the master is gone: this worker ends")
+            return EXIT_ERROR
+        except MemoryError as problem:
+            return self._leave_failed(f"out of memory: {problem}", EXIT_OUT_OF_MEMORY, fatal=False)
+        except ElasticError as problem:
+            return self._leave_failed(str(problem), EXIT_ERROR, fatal=True)
+        except Exception as problem:
+            log.exception("this worker cannot go on")
+            return self._leave_failed(f"{type(problem).__name__}: {problem}", EXIT_ERROR, fatal=False)
+        finally:
+            self._close()
+
+    # -- the main loop ------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            try:
+                self._obey()
+                item = self._inbox.get()
+                match item:
+                    case NoMoreWork():
+                        return
+                    case Work():
+                        self._do(item)
+                    case Wake():
+                        pass
+            except _EraEnded:
+                self._settle()
+
+    def _do(self, work: Work) -> None:
+        """Carry out one piece of work and report it; a failure of the user's code is the shard's, not the worker's."""
+        if work.key.era != self._era:
+            self._supply.finished_one()
+            return
+        self._in_hand = [work]
+        try:
+            finished = self._computing.perform(work, self._step)
+        except (_EraEnded, _Draining, MasterAway, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001 - whatever the user's code raises is reported with its traceback
+            self._computing.recover()
+            error = str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
+            trace = getattr(problem, "traceback_text", None) or traceback.format_exc()
+            self._reports.failed(work.key, error=error, trace=trace, fatal=isinstance(problem, ElasticError))
+        else:
+            self._reports.finished(work.key, finished)
+        self._in_hand = []
+        self._supply.finished_one()
+
+    def _step(self, work: Work, step: Step) -> None:
+        """Run one minibatch, between orders, through absences of the model's holders."""
+        told = False
+        while True:
+            self._obey()
+            try:
+                step.run()
+                break
+            except PSUnavailable as problem:
+                if not told:
+                    log.info("waiting for the model: %s", problem)
+                    told = True
+                self._orders.wait(MODEL_PAUSE_SECONDS)
+        self._reports.progress(work.key, step.measure)
+
+    # -- orders -------------------------------------------------------------------------------------------------
+
+    def _obey(self) -> None:
+        for order in self._orders.take():
+            self._obey_one(order)
+
+    def _obey_one(self, order: master_pb2.Order) -> None:
+        match order.WhichOneof("order"):
+            case "topology":
+                self._topology = order.topology
+                if order.topology.era != self._era or not order.topology.ready:
+                    raise _EraEnded
+            case "drain":
+                raise _Draining(order.drain.reason)
+            case "offer_copy":
+                self._offer_copy(order.offer_copy)
+            case "save":
+                self._save(order.save)
+            case "snapshot":
+                self._link.reached(era=self._era, version=self._computing.snapshot())
+            case "drop_snapshot":
+                self._computing.drop_snapshot(order.drop_snapshot.version)
+
+    def _settle(self) -> None:
+        """Wait for a model that is ready, and begin its era: leases of the older one are void."""
+        self._in_hand = []
+        while self._topology is None or not self._topology.ready:
+            if not self._orders.wait(10.0):
+                log.info("waiting for the model: %s", "its parameter servers are not all there")
+            try:
+                self._obey()
+            except _EraEnded:
+                continue
+        while True:
+            topology = self._topology
+            try:
+                self._computing.enter(topology)
+                break
+            except PSUnavailable as problem:
+                log.info("waiting for the model: %s", problem)
+                self._orders.wait(MODEL_PAUSE_SECONDS)
+                try:
+                    self._obey()
+                except _EraEnded:
+                    return self._settle()
+        self._era = topology.era
+        self._supply.enter(self._era)
+        return None
+
+    def _offer_copy(self, order: master_pb2.OfferCopyOrder) -> None:
+        """A parameter server lost its part: this worker's copy may be the freshest there is."""
+        version = self._computing.copy_version()
+        if not self._link.offer_copy(era=order.era, version=version):
+            return
+        try:
+            self._computing.upload(order)
+        except ElasticError as problem:
+            self._link.uploaded(era=order.era, version=version, error=str(problem))
+        else:
+            self._link.uploaded(era=order.era, version=version)
+
+    def _save(self, order: master_pb2.SaveOrder) -> None:
+        error, version = "", order.version
+        try:
+            version = self._computing.save(order.version, order.directory)
+        except (ElasticError, OSError) as problem:
+            error = str(problem)
+            log.warning("the checkpoint of version %d could not be written: %s", order.version, error)
+        self._link.saved(era=self._era, version=version, directory=order.directory, error=error)
+
+    # -- leaving ------------------------------------------------------------------------------------------------
+
+    def _drain(self, reason: str) -> int:
+        """Give back what is in hand, and go."""
+        log.info("draining: %s", reason)
+        self._supply.stop()
+        for work in self._in_hand + self._unbegun():
+            self._reports.given_back(work.key, reason=reason, records=0)
+        return self._leave("drained", EXIT_DRAINED)
+
+    def _unbegun(self) -> list[Work]:
+        works = []
+        while not self._inbox.empty():
+            item = self._inbox.get()
+            if isinstance(item, Work):
+                works.append(item)
+        return works
+
+    def _leave(self, reason: str, code: int) -> int:
+        self._reports.flush(FLUSH_SECONDS)
+        if self._compute is not None:
+            self._compute.finish()
+        self._link.leave(reason)
+        log.info("leaving: %s", reason)
+        return code
+
+    def _leave_failed(self, error: str, code: int, *, fatal: bool) -> int:
+        log.error("%s", error)
+        self._reports.flush(1.0)
+        self._link.leave("error", error=error, traceback=traceback.format_exc(), fatal=fatal)
+        return code
+
+    def _close(self) -> None:
+        self._supply.stop()
+        self._membership.close()
+        self._supply.join(5)
+        self._reports.close()
+        if self._compute is not None:
+            self._compute.close()
+
+    # -- callbacks ----------------------------------------------------------------------------------------------
+
+    def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
+        self._orders.drain("SIGTERM")
+
+    def _describe(self) -> master_pb2.Member:
+        return master_pb2.Member(
+            role=master_pb2.ROLE_WORKER,
+            name=self._name,
+            index=self._index,
+            incarnation=self._incarnation,
+            pid=os.getpid(),
+            state="ready" if self._era else "fresh",
+            version=self._compute.copy_version() if self._compute else -1,
+            era=self._era,
+        )
+
+    def _deliver(self, number: int, reply: master_pb2.LeaseReply) -> int:
+        return self._computing.deliver(number, reply)
+
+    @property
+    def _computing(self) -> Compute:
+        assert self._compute is not None
+        return self._compute

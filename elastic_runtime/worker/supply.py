@@ -1,0 +1,122 @@
+"""Keeps the worker in work: leases shards ahead of the training and has their records read before they are needed.
+
+One thread asks the master for work, reads the records, and hands both on: the records to the tf.data pipeline of their
+kind, the lease to the main thread's inbox. It runs at most `ahead` leases in front, so a lost worker holds little.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.rpc import master_pb2
+from elastic_runtime.rpc.membership import MasterAway
+from elastic_runtime.worker.link import MasterLink
+from elastic_runtime.worker.reports import Reports
+from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+
+log = logging.getLogger(__name__)
+
+AHEAD = 3
+LONG_POLL_SECONDS = 10.0
+
+Deliver = Callable[[int, master_pb2.LeaseReply], int]
+
+
+class ShardSupply:
+    """A thread between the master's leases and the worker's inbox.
+
+    `deliver(number, reply)` reads the records of a lease and puts them where the main thread will look for them; it
+    returns how many there are.
+    """
+
+    def __init__(
+        self,
+        link: MasterLink,
+        inbox: queue.SimpleQueue[Work | NoMoreWork | Wake],
+        reports: Reports,
+        deliver: Deliver,
+    ) -> None:
+        self._link, self._inbox, self._reports, self._deliver = link, inbox, reports, deliver
+        self._slots = threading.Semaphore(AHEAD)
+        self._era = 0
+        self._era_changed = threading.Condition()
+        self._stopping = False
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name="shard-supply", daemon=True)
+
+    def start(self, era: int) -> None:
+        """Begin asking for work of this era."""
+        self._era = era
+        self._thread.start()
+
+    def enter(self, era: int) -> None:
+        """The model went on to another era: ask for leases of that one."""
+        with self._era_changed:
+            self._era = era
+            self._era_changed.notify_all()
+
+    def finished_one(self) -> None:
+        """The main thread is done with a piece of work: one more may be leased."""
+        self._slots.release()
+
+    def stop(self) -> None:
+        """Ask for no more; what is under way may still arrive. The link's `close` ends a call that waits."""
+        with self._era_changed:
+            self._stopping = True
+            self._era_changed.notify_all()
+        self._slots.release()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the thread's end."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_slot():
+                if not self._lease_one():
+                    self._inbox.put(NoMoreWork())
+                    return
+        except MasterAway:
+            log.debug("shard supply ends: this process is ending")
+
+    def _wait_for_slot(self) -> bool:
+        self._slots.acquire()
+        return not self._stopping
+
+    def _lease_one(self) -> bool:
+        """Put one lease into the inbox; false when there will be no more."""
+        while not self._stopping:
+            era = self._era
+            reply = self._link.lease(era=era, serial=self._number + 1, wait_seconds=LONG_POLL_SECONDS)
+            match reply.answer:
+                case master_pb2.LeaseReply.GRANTED:
+                    self._number += 1
+                    if self._hand_on(self._number, reply):
+                        return True
+                case master_pb2.LeaseReply.END:
+                    return False
+                case master_pb2.LeaseReply.REJOIN:
+                    self._await_other_era(era)
+        return True
+
+    def _hand_on(self, number: int, reply: master_pb2.LeaseReply) -> bool:
+        try:
+            records = self._deliver(number, reply)
+        except ElasticError as problem:
+            self._reports.failed(reply.key, error=str(problem), trace="", fatal=True)
+            return False
+        except Exception as problem:  # noqa: BLE001 - a user's reader may raise anything; it fails this shard, loudly
+            self._reports.failed(reply.key, error=f"{type(problem).__name__}: {problem}", trace=traceback.format_exc())
+            return False
+        self._inbox.put(Work(number=number, reply=reply, records=records))
+        return True
+
+    def _await_other_era(self, era: int) -> None:
+        with self._era_changed:
+            self._era_changed.wait_for(lambda: self._era != era or self._stopping, timeout=1.0)

@@ -1,0 +1,226 @@
+"""Parameter-server strategy: this process computes gradients, parameter servers hold the model and apply them.
+
+A step pulls the model if it changed, runs one compiled forward and backward pass, and pushes one flat gradient. State such
+as batch-norm statistics travels as the change the pass made to it, so that the changes of several workers add up. A push
+that found no answer is kept and sent again as the same push; one that came too late is computed anew on the newer model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.model.module import ModelModule
+from elastic_runtime.model.network import Network, split
+from elastic_runtime.model.optimizer import LearningRate, optimizer_config
+from elastic_runtime.model.user_code import told
+from elastic_runtime.ps.client import PSClient, Verdict
+from elastic_runtime.worker.trainers.base import StepResult
+
+log = logging.getLogger(__name__)
+
+MANY_REFUSALS = 20
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A gradient that was computed and not yet accepted."""
+
+    batch: Any
+    loss: tf.Tensor
+    gradient: np.ndarray
+    state_delta: np.ndarray
+    version: int
+    rate: float
+    push_id: int
+
+
+class PSTrainer:
+    """Trains against parameter servers."""
+
+    def __init__(
+        self, module: ModelModule, *, worker: str, incarnation: str, token: str, use_async: bool, pull_every: int, seed: int
+    ) -> None:
+        self._network = Network(module)
+        self._worker, self._incarnation, self._token = worker, incarnation, token
+        self._use_async, self._pull_every, self._seed = use_async, pull_every, seed
+        self._client: PSClient | None = None
+        self._version = -1
+        self._pulled = -1
+        self._steps = 0
+        self._pushes = 0
+        self._refusals = 0
+        self._pending: _Pending | None = None
+
+    @property
+    def version(self) -> int:
+        """Of the model after the newest push."""
+        return max(self._version, 0)
+
+    @property
+    def copy_version(self) -> int:
+        """Of the copy in this process, -1 without one."""
+        return self._pulled
+
+    @property
+    def model(self) -> Any:
+        """The Keras model."""
+        return self._network.model
+
+    def build(self, element_spec: Any) -> None:
+        """Create the variables and trace the step once, for batches of any size."""
+        network = self._network
+        self._flat = network.build(element_spec, seed=self._seed)
+        self._weights, self._state = self._flat.read()
+        self._config = optimizer_config(network.optimizer)
+        self._rate = LearningRate(network.optimizer)
+        self._step = tf.function(self._traced_step, input_signature=[element_spec])
+        self._predict = tf.function(network.predict, reduce_retracing=True)
+
+    def connect(self, addresses: Sequence[str], era: int) -> None:
+        """Take part in an era of the model; the first worker there gives it its initial values."""
+        self._pending = None
+        self._open(addresses, era)
+        initial = 0 if self._pulled < 0 else self._pulled
+        self._client_now.initialize(self._flat.layout, self._weights, self._state, self._config, version=initial, seed=0)
+        self._version = self._pulled = -1
+        self._pull(0)
+
+    def upload(self, addresses: Sequence[str], era: int) -> None:
+        """Make this process's copy the model of a new era."""
+        self._open(addresses, era)
+        self._client_now.initialize(
+            self._flat.layout, self._weights, self._state, self._config, version=self._pulled, seed=0
+        )
+
+    def train_batch(self, batch: Any) -> StepResult:
+        """Compute a gradient and have it applied; the same batch again after an error goes on where that came."""
+        pending = self._pending
+        if pending is None or pending.batch is not batch:
+            self._pull_if_due()
+            pending = self._compute(batch)
+        while True:
+            self._pending = pending
+            result = self._client_now.push(
+                pending.gradient,
+                pending.state_delta,
+                version=pending.version,
+                learning_rate=pending.rate,
+                push_id=pending.push_id,
+            )
+            if result.accepted:
+                break
+            self._refused(result)
+            self._pending = None
+            self._pull(result.version)
+            pending = self._compute(batch)
+        self._pending, self._refusals = None, 0
+        self._version = result.version
+        self._steps += 1
+        return StepResult(self._version, pending.loss.numpy)
+
+    def predict_batch(self, features: Any) -> Any:
+        """The model's outputs, as tensors."""
+        try:
+            return self._predict(features)
+        except Exception as error:
+            raise told("model", error) from error
+
+    def learning_rate(self) -> float:
+        """The rate of the next update."""
+        return self._rate.at(self.version)
+
+    def snapshot(self) -> int:
+        """Parameter servers take their own."""
+        raise ElasticError("parameter servers hold the model: it is they who take snapshots")
+
+    def drop_snapshot(self, version: int) -> None:
+        """Nothing is kept here."""
+
+    @contextmanager
+    def evaluating(self, version: int) -> Iterator[None]:
+        """Inside, the model holds that snapshot (0: the present model); afterwards the copy to train on."""
+        weights, state = np.empty_like(self._weights), np.empty_like(self._state)
+        self._client_now.pull(weights, state, snapshot=version)
+        self._flat.assign(weights, state)
+        try:
+            yield
+        finally:
+            self._flat.assign(self._weights, self._state)
+
+    def save(self, directory: Path, version: int) -> int:
+        """Parameter servers write their own parts."""
+        raise ElasticError("parameter servers hold the model: it is they who save it")
+
+    def restore(self, directory: Path) -> None:
+        """Parameter servers restore their own parts."""
+        raise ElasticError("parameter servers hold the model: it is they who restore it")
+
+    def close(self) -> None:
+        """Close the lines to the parameter servers."""
+        if self._client is not None:
+            self._client.close()
+
+    def _open(self, addresses: Sequence[str], era: int) -> None:
+        self.close()
+        self._client = PSClient(
+            addresses,
+            worker=self._worker,
+            incarnation=self._incarnation,
+            token=self._token,
+            era=era,
+            use_async=self._use_async,
+        )
+
+    def _pull_if_due(self) -> None:
+        if self._pulled < 0 or self._steps % self._pull_every == 0:
+            self._pull(0 if self._use_async else max(self._version, 0))
+
+    def _pull(self, min_version: int) -> None:
+        version = self._client_now.pull(
+            self._weights, self._state, have_version=self._pulled, min_version=min_version
+        )
+        if version != self._pulled:
+            self._pulled = version
+            self._flat.assign(self._weights, self._state)
+
+    def _compute(self, batch: Any) -> _Pending:
+        try:
+            loss, gradient, state = self._step(batch)
+            delta = state.numpy() - self._state
+        except Exception as error:
+            raise told(self._network.stage, error) from error
+        self._pushes += 1
+        return _Pending(batch, loss, gradient.numpy(), delta, self._pulled, self._rate.at(self._pulled), self._pushes)
+
+    def _traced_step(self, batch: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        loss, gradients = self._network.loss_and_gradients(*split(batch))
+        self._network.stage = "training step"
+        with tf.control_dependencies([loss]):
+            return loss, self._flat.flatten(gradients), self._flat.read_state()
+
+    def _refused(self, result: Any) -> None:
+        """Late gradients are ordinary in sync mode; anything else fails the shard."""
+        if result.verdict is not Verdict.STALE:
+            raise ElasticError(f"the parameter server refused a gradient: {result.reason}")
+        self._refusals += 1
+        if self._refusals == MANY_REFUSALS:
+            log.warning(
+                "%d gradients in a row came too late: other workers are faster than this one"
+                " (--use_async, more --grads_to_wait, or --sync_version_tolerance let its work count)",
+                self._refusals,
+            )
+
+    @property
+    def _client_now(self) -> PSClient:
+        if self._client is None:
+            raise ElasticError("the parameter servers are not known yet")
+        return self._client
