@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 Generated from `elastic_runtime/spec` by `make generate`; do not edit.
 
 `elasticdl train`, `evaluate` and `predict` take the same options wherever the job runs, and so do the
-processes that developers start by hand. `--x=v` and `--x v` mean the same, `-` may stand for `_`, and a switch
+processes developers start by hand. `--x=v` and `--x v` mean the same, `-` may stand for `_`, and a switch
 may stand bare or take `true`, `yes`, `t`, `y`, `1` or their opposites. An unknown option, a bad value or a
 contradiction is told in one line and ends the command with exit code 2 before anything is started.
 

@@ -49,6 +49,7 @@ def _checked(check: Callable[[str], object]) -> AfterValidator:
 
     def validate(text: str, info: ValidationInfo) -> str:
         try:
+            _one_line(text)
             check(text)
         except InputError as error:
             raise InputError(error.what, where=f"--{info.field_name}", remedy=error.remedy) from None
@@ -92,7 +93,7 @@ def _whole(value: Any) -> Any:
 Switch = Annotated[bool, BeforeValidator(truth)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Text = Annotated[str, _checked(_one_line)]
+Text = Annotated[str, _checked(str)]
 JobName = Annotated[str, _checked(lambda text: text and job_name(text))]
 Symbol = Annotated[str, _checked(_like(_SYMBOL, "a name, or module.name", empty=False))]
 Namespace = Annotated[str, _checked(_like(_LABEL, "lower-case letters, digits and '-'", empty=False))]
