@@ -1,8 +1,8 @@
 """The arithmetic of a parameter server: elementwise updates of float32 buffers, compiled and without the GIL.
 
-Each kernel is Keras 3's own rule for one optimizer. `gradient` is a sum over pushes and `scale` makes it their
-mean; `decay` is weight decay times learning rate. Scalars come as `np.float32`, or numba would compute in
-double. Kernels are compiled at first use and kept in numba's cache.
+Each kernel is Keras 3's own rule for one optimizer. `gradient` is a sum over pushes and `scale` makes it
+their mean; `decay` is weight decay times learning rate. Scalars come as `np.float32`, or numba would
+compute in double. Kernels are compiled at first use and kept in numba's cache.
 """
 
 # ruff: noqa: PLR0917 - compiled functions take their arguments by position

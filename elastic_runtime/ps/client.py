@@ -1,0 +1,212 @@
+"""How a worker reaches the parameters: one client for all servers, over the worker's own flat buffers.
+
+Each server holds a part of the buffers; the client cuts and joins. In synchronous training server 0 decides
+on a push and the others follow it; in asynchronous training all are pushed at once. A server that cannot be
+reached is `PSUnavailable`, what is not accepted on its merits is `PSRefused` or, for a push, a
+`PushResult`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from elastic_runtime.ps.memory import keep_freed_memory
+from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, reason_of
+from elastic_runtime.rpc import ps_pb2 as wire
+from elastic_runtime.rpc.layout import Layout
+from elastic_runtime.rpc.ps_pb2 import Verdict
+
+__all__ = ["InitializeResult", "PSClient", "PSRefused", "PSUnavailable", "PushResult", "Reason"]
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeResult:
+    """Whether another worker was first (then pull), and the version held now."""
+
+    already: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """The version the push became part of; or, not accepted, why nothing was applied."""
+
+    accepted: bool
+    version: int
+    reason: Reason | None = None
+    detail: str = ""
+
+
+class PSClient:
+    """The parameter servers of a job, for one worker's one thread."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        worker: str,
+        incarnation: str,
+        token: str,
+        era: int,
+        use_async: bool,
+        timeout: float = 180.0,
+    ) -> None:
+        """`addresses` by the servers' indices; `timeout` bounds each call, waiting for others included."""
+        keep_freed_memory()
+        self._servers = [Remote(at, i, len(addresses), token, timeout) for i, at in enumerate(addresses)]
+        self._pool = futures.ThreadPoolExecutor(len(addresses), thread_name_prefix="ps-client")
+        self._worker, self._incarnation, self._seq = worker, incarnation, 0
+        self.era, self._use_async = era, use_async
+        self._version, self._held = -1, [-1] * len(addresses)
+
+    def close(self) -> None:
+        """Hang up."""
+        for server in self._servers:
+            server.channel.close()
+        self._pool.shutdown()
+
+    def initialize(
+        self,
+        layout: Layout,
+        weights: np.ndarray,
+        state: np.ndarray,
+        optimizer: Mapping[str, object],
+        *,
+        version: int = 0,
+    ) -> InitializeResult:
+        """Bring this worker's model; the first worker's is taken, later ones must be alike."""
+        request = wire.InitializeRequest(
+            layout=layout.to_json(), optimizer=json.dumps(dict(optimizer)), version=version, era=self.era
+        )
+        replies = self._all(lambda server: server.initialize(request, weights, state))
+        return InitializeResult(any(reply.already for reply in replies), replies[0].version)
+
+    def pull(
+        self,
+        weights: np.ndarray,
+        state: np.ndarray,
+        *,
+        have_version: int = -1,
+        min_version: int = 0,
+        snapshot: int = 0,
+        wait: float = 60.0,
+    ) -> int:
+        """Fill the buffers in place, unless `have_version` is still present; the version they have.
+
+        Waits up to `wait` seconds for `min_version` or `snapshot`. After an error they may hold a mixture.
+        """
+        request = wire.PullRequest(
+            era=self.era, min_version=min_version, snapshot=snapshot, wait_seconds=wait
+        )
+        held = list(self._held) if have_version == self._version else [-1] * len(self._servers)
+        self._version = -1
+
+        def fetch(server: Remote) -> int:
+            held[server.index] = server.pull(request, held[server.index], weights, state)
+            return held[server.index]
+
+        versions = self._all(fetch)
+        while not self._use_async and not snapshot and len(set(versions)) > 1:
+            request.min_version = max(versions)  # all parts shall be of one version
+            versions = self._all(fetch)
+        if not snapshot:
+            self._version, self._held = versions[0], held
+        return versions[0]
+
+    def push(
+        self,
+        gradient: np.ndarray,
+        state_delta: np.ndarray,
+        *,
+        version: int,
+        learning_rate: float,
+        retry: bool = False,
+    ) -> PushResult:
+        """Bring a gradient computed on `version` and what changed of the state; waits until it is applied.
+
+        After `PSUnavailable`, call again with the same arguments and `retry`: it will not be applied twice.
+        """
+        self._seq += not retry
+        request = wire.PushRequest(
+            worker=self._worker,
+            incarnation=self._incarnation,
+            seq=self._seq,
+            era=self.era,
+            version=version,
+            learning_rate=learning_rate,
+        )
+        held = self._held if version == self._version else [version] * len(self._servers)
+
+        def send(server: Remote) -> wire.PushReply:
+            return server.push(request, held[server.index], gradient, state_delta)
+
+        first, *others = self._servers
+        if self._use_async:
+            replies = self._all(send)
+        else:
+            replies = [send(first)]
+            if others and replies[0].verdict == Verdict.ACCEPTED:
+                request.merge.CopyFrom(replies[0].merge)
+                replies += self._each(others, send)
+        refused = next((reply for reply in replies if reply.verdict != Verdict.ACCEPTED), None)
+        if refused is not None:
+            return PushResult(False, version, reason_of(refused.verdict), refused.reason)
+        return PushResult(True, replies[0].merge.version)
+
+    def snapshot(self) -> int:
+        """Keep the present model on all servers; under which version."""
+        first, *others = self._servers
+        version = first.control("Snapshot", wire.SnapshotRequest()).version
+        self._each(others, lambda server: server.control("Snapshot", wire.SnapshotRequest(version=version)))
+        return version
+
+    def drop_snapshot(self, version: int) -> None:
+        """Forget a snapshot."""
+        request = wire.DropSnapshotRequest(version=version)
+        self._all(lambda server: server.control("DropSnapshot", request))
+
+    def save(self, snapshot: int, directory: str) -> int:
+        """Have every server write its part of a checkpoint, of a snapshot or (0) of now; its version."""
+        version = snapshot or self.snapshot()
+        request = wire.SaveRequest(snapshot=version, directory=directory)
+        try:
+            self._all(lambda server: server.control("Save", request))
+        finally:
+            if not snapshot:
+                self.drop_snapshot(version)
+        return version
+
+    def restore(self, directory: str, era: int) -> int:
+        """Have every server read its part of a checkpoint and begin a new era with it; the version read."""
+        request = wire.RestoreRequest(directory=directory, era=era)
+        replies = self._all(lambda server: server.control("Restore", request))
+        self.era, self._version = era, -1
+        return replies[0].version
+
+    def set_senders(self, generation: int, workers: Iterable[str]) -> None:
+        """Say who trains."""
+        request = wire.SetSendersRequest(generation=generation, workers=list(workers))
+        self._all(lambda server: server.control("SetSenders", request))
+
+    def status(self) -> list[wire.PSStatusReply]:
+        """What each server holds."""
+        return self._all(lambda server: server.status())
+
+    def _all(self, call: Callable[[Remote], _Result]) -> list[_Result]:
+        return self._each(self._servers, call)
+
+    def _each(self, servers: Sequence[Remote], call: Callable[[Remote], _Result]) -> list[_Result]:
+        """Call these servers at once; all have ended when an error of one is raised."""
+        if len(servers) == 1:
+            return [call(servers[0])]
+        calls = [self._pool.submit(call, server) for server in servers]
+        futures.wait(calls)
+        return [done.result() for done in calls]

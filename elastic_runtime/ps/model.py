@@ -1,0 +1,53 @@
+"""One server's part of the model: the numbers themselves, and the optimizer that changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from elastic_runtime.ps import kernels, optimizers
+from elastic_runtime.ps.copies import pieces
+from elastic_runtime.ps.optimizers import Update
+from elastic_runtime.ps.partfile import PartState
+from elastic_runtime.rpc.layout import Layout
+
+
+@dataclass
+class Model:
+    """Buffers of float32: a part of the weights and of the state, and the slots beside the weights."""
+
+    layout: Layout
+    config: Mapping[str, object]
+    weights: np.ndarray
+    state: np.ndarray
+    slots: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.optimizer = optimizers.from_config(self.config)
+        fresh = {
+            name: np.full(self.weights.size, value, np.float32)
+            for name, value in self.optimizer.slots.items()
+        }
+        self.slots = {name: self.slots.get(name, slot) for name, slot in fresh.items()}
+
+    @classmethod
+    def restored(cls, state: PartState[np.ndarray]) -> Model:
+        """The model of a checkpoint; slots it does not hold begin anew."""
+        return cls(state.layout, state.optimizer, state.weights, state.state, dict(state.slots))
+
+    def apply(self, update: Update, gradient: Iterable[np.ndarray], delta: Iterable[np.ndarray]) -> None:
+        """One update by chunks of a summed gradient and of summed changes of state."""
+        for piece, chunk in zip(pieces(self.weights.size), gradient, strict=True):
+            slots = {name: slot[piece] for name, slot in self.slots.items()}
+            self.optimizer.apply(update, self.weights[piece], _read_only(chunk), slots)
+        for piece, chunk in zip(pieces(self.state.size), delta, strict=True):
+            kernels.add(self.state[piece], _read_only(chunk), np.float32(update.scale))
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """The same values, of the one type that kernels are compiled for, be they off the wire or summed here."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,212 @@
+"""A shard on the wire: each call of `ps.proto`, with parameters as raw chunks that are never parsed.
+
+Chunks that come in are kept as they are and read in place by the kernels; those that go out are the shard's
+own copies. Whatever is wrong with a request is an answer with a verdict and a reason, never a broken
+server.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.ps.copies import pieces
+from elastic_runtime.ps.model import Model
+from elastic_runtime.ps.shard import Refused, Shard, refusal
+from elastic_runtime.ps.store import Merge, Push, PushId
+from elastic_runtime.rpc import ps_pb2 as wire
+from elastic_runtime.rpc.layout import Layout
+from elastic_runtime.rpc.ps_pb2 import Verdict
+from elastic_runtime.rpc.ps_pb2_grpc import ParameterServerServicer, add_ParameterServerServicer_to_server
+
+DATA = "elasticdl.v1.ParameterData"
+_Message = TypeVar("_Message", wire.InitializeRequest, wire.PushRequest, wire.PullRequest)
+
+
+def add_to_server(shard: Shard, server: grpc.Server) -> None:
+    """Let this server answer for the shard."""
+    data = ParameterData(shard)
+    handlers = {
+        "Initialize": grpc.stream_unary_rpc_method_handler(data.initialize),
+        "Push": grpc.stream_unary_rpc_method_handler(data.push),
+        "Pull": grpc.unary_stream_rpc_method_handler(data.pull),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(DATA, handlers),))
+    add_ParameterServerServicer_to_server(Control(shard), server)  # type: ignore[no-untyped-call]
+
+
+class ParameterData:
+    """The calls that carry parameters: a first message, then raw chunks."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def initialize(self, requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
+        """A worker brings the model."""
+        try:
+            request = _parse(wire.InitializeRequest, next(requests, b""))
+            model = self._model(request, requests)
+            fresh = self._shard.initialize(model, version=request.version, era=request.era)
+        except (ElasticError, Refused) as error:
+            no = refusal(error)
+            return wire.InitializeReply(verdict=no.verdict, reason=no.reason).SerializeToString()
+        version = self._shard.store.version
+        reply = wire.InitializeReply(verdict=Verdict.ACCEPTED, already=not fresh, version=version)
+        return reply.SerializeToString()
+
+    def push(self, requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
+        """A worker brings a gradient; answered when its version is applied."""
+        try:
+            request = _parse(wire.PushRequest, next(requests, b""))
+            outcome = self._shard.precheck(_push(request, (), ()))
+            if outcome is None:
+                outcome = self._shard.push(_push(request, *self._gradient(requests)))
+        except Refused as no:
+            return wire.PushReply(verdict=no.verdict, reason=no.reason).SerializeToString()
+        reply = wire.PushReply(verdict=outcome.verdict, reason=outcome.reason)
+        if outcome.merge is not None:
+            reply.merge.version = outcome.merge.version
+            reply.merge.workers.extend(outcome.merge.workers)
+        return reply.SerializeToString()
+
+    def pull(self, content: bytes, _: grpc.ServicerContext) -> Iterator[bytes]:
+        """A worker fetches the model."""
+        try:
+            request = _parse(wire.PullRequest, content)
+            taken = self._shard.pull(
+                era=request.era,
+                min_version=request.min_version,
+                snapshot=request.snapshot,
+                wait=request.wait_seconds,
+            )
+        except Refused as no:
+            yield wire.PullReply(verdict=no.verdict, reason=no.reason).SerializeToString()
+            return
+        unchanged = request.have_version == taken.version and not request.snapshot
+        reply = wire.PullReply(verdict=Verdict.ACCEPTED, version=taken.version, unchanged=unchanged)
+        yield reply.SerializeToString()
+        if not unchanged:
+            yield from taken.weights.chunks()
+            yield from taken.state.chunks()
+
+    def _model(self, request: wire.InitializeRequest, chunks: Iterator[bytes]) -> Model:
+        settings = self._shard.store.settings
+        if (request.index, request.parts) != (settings.index, settings.parts):
+            here = f"{settings.index} of {settings.parts}"
+            raise Refused(
+                Verdict.MISFIT, f"part {request.index} of {request.parts} was sent to server {here}"
+            )
+        try:
+            layout, config = Layout.from_json(request.layout), json.loads(request.optimizer)
+            if not isinstance(config, dict):
+                raise TypeError("the optimizer is no mapping")
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(Verdict.MISFIT, f"malformed: {error!r}") from None
+        buffers = []
+        for count in (layout.weight_count, layout.state_count):
+            place = self._shard.part_of(count)
+            values = _values(chunks, place.stop - place.start)
+            buffers.append(np.concatenate([np.empty(0, np.float32), *values]))
+        _require_end(chunks)
+        return Model(layout, config, buffers[0], buffers[1])
+
+    def _gradient(self, chunks: Iterator[bytes]) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+        model = self._shard.store.model
+        assert model is not None, "prechecked"
+        gradient, delta = _values(chunks, model.weights.size), _values(chunks, model.state.size)
+        _require_end(chunks)
+        return gradient, delta
+
+
+class Control(ParameterServerServicer):
+    """The calls of the master."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def Save(self, request: wire.SaveRequest, _: object) -> wire.ControlReply:  # noqa: N802
+        """Write a part of a checkpoint."""
+        return _answer(lambda: self._shard.save(pathlib.Path(request.directory), request.snapshot))
+
+    def Restore(self, request: wire.RestoreRequest, _: object) -> wire.ControlReply:  # noqa: N802
+        """Read a part of a checkpoint."""
+        return _answer(lambda: self._shard.restore(pathlib.Path(request.directory), request.era))
+
+    def Snapshot(self, request: wire.SnapshotRequest, _: object) -> wire.ControlReply:  # noqa: N802
+        """Keep the present model."""
+        return _answer(lambda: self._shard.snapshot(request.version))
+
+    def DropSnapshot(self, request: wire.DropSnapshotRequest, _: object) -> wire.ControlReply:  # noqa: N802
+        """Forget a snapshot."""
+        return _answer(lambda: self._shard.drop_snapshot(request.version))
+
+    def SetSenders(self, request: wire.SetSendersRequest, _: object) -> wire.ControlReply:  # noqa: N802
+        """Learn who trains."""
+        return _answer(lambda: self._shard.set_senders(request.generation, request.workers))
+
+    def Status(self, _request: wire.PSStatusRequest, _: object) -> wire.PSStatusReply:  # noqa: N802
+        """What is held."""
+        store = self._shard.store
+        return wire.PSStatusReply(
+            index=store.settings.index,
+            parts=store.settings.parts,
+            initialised=store.model is not None,
+            version=store.version,
+            era=store.era,
+            waiting=store.waiting,
+            snapshots=list(store.snapshots),
+            **store.counts,
+        )
+
+
+def _answer(act: Callable[[], int | None]) -> wire.ControlReply:
+    try:
+        return wire.ControlReply(verdict=Verdict.ACCEPTED, version=act() or 0)
+    except (ElasticError, Refused) as error:
+        no = refusal(error)
+        return wire.ControlReply(verdict=no.verdict, reason=no.reason)
+
+
+def _push(request: wire.PushRequest, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray]) -> Push:
+    merge = Merge(request.merge.version, tuple(request.merge.workers)) if request.HasField("merge") else None
+    return Push(
+        id=PushId(request.worker, request.incarnation, request.seq),
+        era=request.era,
+        version=request.version,
+        learning_rate=request.learning_rate,
+        gradient=gradient,
+        delta=delta,
+        merge=merge,
+    )
+
+
+def _parse(kind: type[_Message], content: bytes) -> _Message:
+    try:
+        return kind.FromString(content)
+    except DecodeError:
+        raise Refused(Verdict.MISFIT, f"malformed: no {kind.__name__}") from None
+
+
+def _values(chunks: Iterator[Any], count: int) -> list[np.ndarray]:
+    """The next chunks, which must hold this many values."""
+    values = []
+    for piece in pieces(count):
+        chunk = next(chunks, b"")
+        if len(chunk) != 4 * (piece.stop - piece.start):
+            raise Refused(
+                Verdict.MISFIT, f"malformed: a chunk of {len(chunk)} bytes at value {piece.start} of {count}"
+            )
+        values.append(np.frombuffer(chunk, np.float32))
+    return values
+
+
+def _require_end(chunks: Iterator[bytes]) -> None:
+    if next(chunks, None) is not None:
+        raise Refused(Verdict.MISFIT, "malformed: more values than the model has here")

@@ -1,0 +1,196 @@
+"""A store shared by many callers: each call takes the lock, waits its turn if it must, and never for ever.
+
+Pushes that wait for others block their caller here; so does a pull of a version that is still to come.
+Refusals are raised as `Refused`. Snapshots that were reached are told to `on_snapshot` outside the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.ps import checkpoint, optimizers
+from elastic_runtime.ps.model import Model
+from elastic_runtime.ps.partfile import PartState
+from elastic_runtime.ps.store import Outcome, Push, Settings, Snapshot, Store
+from elastic_runtime.rpc.layout import part
+from elastic_runtime.rpc.ps_pb2 import Verdict
+
+log = logging.getLogger(__name__)
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a fault
+    """The request cannot be met; nothing was changed."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        self.verdict, self.reason = verdict, reason
+        super().__init__(reason)
+
+
+class Shard:
+    """What a parameter server does, for callers on many threads."""
+
+    def __init__(self, settings: Settings, on_snapshot: Callable[[int], None] = lambda _: None) -> None:
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self.store = Store(settings, lock)
+        self._settings, self._on_snapshot = settings, on_snapshot
+        self._ending = False
+
+    def initialize(self, model: Model, *, version: int, era: int) -> bool:
+        """Take a worker's model; False if there is one already, which must be alike."""
+        with self._changed:
+            held = self.store.model
+            if held is not None and era <= self.store.era:
+                self._require_era(era)
+                _require_alike(held, model)
+                return False
+            self.store.hold(model, version=version, era=era)
+            self._changed.notify_all()
+            log.info("initialised: %d values, version %d, era %d", model.weights.size, version, era)
+            return True
+
+    def push(self, push: Push) -> Outcome:
+        """Take a push and answer when its version is applied."""
+        with self._changed:
+            outcome = self.store.push(push, time.monotonic())
+            self._changed.notify_all()
+            while outcome is None and not self._ending:
+                self._changed.wait(max(0.0, self.store.deadline - time.monotonic()))
+                self._advance()
+                outcome = self.store.outcome(push.id)
+            reached, self.store.reached = self.store.reached, []
+        for version in reached:
+            self._on_snapshot(version)
+        return outcome or Outcome(Verdict.ENDING, "the parameter server is ending")
+
+    def precheck(self, push: Push) -> Outcome | None:
+        """What a push would be refused for, seen before its gradient has come."""
+        with self._changed:
+            return self.store.precheck(push)
+
+    def pull(self, *, era: int, min_version: int, snapshot: int, wait: float) -> Snapshot:
+        """The model at its present version, once that is `min_version`, or at a snapshot."""
+        with self._changed:
+            if snapshot:
+                return self._await_snapshot(snapshot, wait)
+            self._await(lambda: self._is_at(min_version, era), wait, f"version {min_version}")
+            self._require_era(era)
+            return self.store.present(slots=False)
+
+    def snapshot(self, label: int) -> int:
+        """Take a snapshot now, or under another's version once that is reached here too."""
+        with self._changed:
+            if label and not self._settings.use_async:
+                self._await(lambda: self._is_at(label), self._settings.wait_seconds, f"version {label}")
+            self._require_model()
+            return self.store.snapshot(slots=True, label=label or None)
+
+    def drop_snapshot(self, version: int) -> None:
+        """Forget a snapshot; no matter if it is not there."""
+        with self._changed:
+            self.store.snapshots.pop(version, None)
+
+    def set_senders(self, generation: int, workers: Collection[str]) -> None:
+        """The master says who trains; pushes that waited for others may wait no longer."""
+        with self._changed:
+            self.store.set_senders(generation, workers, time.monotonic())
+            self._changed.notify_all()
+
+    def save(self, directory: pathlib.Path, snapshot: int) -> int:
+        """Write this part of a checkpoint while training goes on; the version written."""
+        with self._changed:
+            if snapshot:
+                taken = self._await_snapshot(snapshot, self._settings.wait_seconds)
+            else:
+                self._require_model()
+                taken = self.store.present(slots=True)
+            model, era = self._require_model(), self.store.era
+        if taken.slots is None:
+            raise Refused(Verdict.NO_SNAPSHOT, f"the snapshot of version {snapshot} is for evaluation only")
+        state = PartState(
+            layout=model.layout,
+            optimizer=model.config,
+            version=taken.version,
+            weights=taken.weights,
+            state=taken.state,
+            slots=taken.slots,
+            era=era,
+            step=taken.step,
+        )
+        checkpoint.write_part(directory, self._settings.index, self._settings.parts, state)
+        return taken.version
+
+    def restore(self, directory: pathlib.Path, era: int) -> int:
+        """Take this server's part of a checkpoint, whoever wrote it; the version read."""
+        state = checkpoint.read_part(directory, self._settings.index, self._settings.parts)
+        model = Model.restored(state)
+        with self._changed:
+            if self.store.model is not None and era < self.store.era:
+                raise Refused(Verdict.WRONG_ERA, f"era {era}; here is era {self.store.era}")
+            self.store.hold(model, version=state.version, era=era, step=state.step)
+            self._changed.notify_all()
+        log.info("restored version %d from %s, era %d", state.version, directory, era)
+        return state.version
+
+    def end(self) -> None:
+        """Refuse those who wait, and whoever comes later."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+
+    def part_of(self, count: int) -> slice:
+        """The range of a buffer of this many values that lies here."""
+        return slice(*part(count, self._settings.index, self._settings.parts))
+
+    def _advance(self) -> None:
+        """Time has passed: let go on what waited long enough, and say so to the others who wait."""
+        before = self.store.version
+        self.store.advance(time.monotonic())
+        if self.store.version != before:
+            self._changed.notify_all()
+
+    def _await_snapshot(self, version: int, wait: float) -> Snapshot:
+        snapshots = self.store.snapshots
+        self._await(lambda: version in snapshots or self._is_at(version), wait, f"snapshot {version}")
+        if version not in snapshots:
+            raise Refused(Verdict.NO_SNAPSHOT, f"no snapshot of version {version} is kept")
+        return snapshots[version]
+
+    def _is_at(self, version: int, era: int | None = None) -> bool:
+        return self.store.version >= version or era not in (None, self.store.era)
+
+    def _await(self, condition: Callable[[], bool], wait: float, what: str) -> None:
+        self._require_model()
+        if not self._changed.wait_for(lambda: self._ending or condition(), min(wait, threading.TIMEOUT_MAX)):
+            raise Refused(Verdict.TIMED_OUT, f"{what} did not come in {wait:g} s")
+        self._require_model()
+
+    def _require_model(self) -> Model:
+        if self._ending:
+            raise Refused(Verdict.ENDING, "the parameter server is ending")
+        if self.store.model is None:
+            raise Refused(Verdict.NOT_INITIALISED, "no worker has brought the model yet")
+        return self.store.model
+
+    def _require_era(self, era: int) -> None:
+        if era != self.store.era:
+            raise Refused(Verdict.WRONG_ERA, f"era {era}; here is era {self.store.era}")
+
+
+def _require_alike(held: Model, offered: Model) -> None:
+    if held.layout.digest != offered.layout.digest:
+        raise Refused(Verdict.MISFIT, "the model held here has other variables: one job, one model")
+    if optimizers.from_config(held.config) != offered.optimizer:
+        raise Refused(
+            Verdict.MISFIT, f"the model held here is trained with {held.optimizer}, not {offered.optimizer}"
+        )
+
+
+def refusal(error: ElasticError | Refused) -> Refused:
+    """Any understandable error as an answer."""
+    return error if isinstance(error, Refused) else Refused(Verdict.FAILED, str(error))

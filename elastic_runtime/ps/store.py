@@ -1,0 +1,327 @@
+"""One server's part of the model, and all that may happen to it: a state machine without socket or clock.
+
+Whoever calls holds `lock`. `push` answers at once or, where gradients wait for each other, with None: then
+`outcome` tells later. A push is applied whole or not at all, and once however often it is sent. Snapshots
+are kept by version.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from elastic_runtime.ps import kernels
+from elastic_runtime.ps.barrier import Barrier, Line, Senders
+from elastic_runtime.ps.copies import Copies, Copy, pieces
+from elastic_runtime.ps.model import Model
+from elastic_runtime.ps.optimizers import Update
+from elastic_runtime.rpc.ps_pb2 import Verdict
+
+log = logging.getLogger(__name__)
+MOST_SNAPSHOTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What this server is told at its start."""
+
+    index: int = 0
+    parts: int = 1
+    use_async: bool = False
+    grads_to_wait: int = 1
+    sync_version_tolerance: int = 0
+    lr_staleness_modulation: bool = False
+    evaluation_steps: int = 0
+    checkpoint_steps: int = 0
+    wait_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PushId:
+    """Which push this is; the same when it is sent again."""
+
+    worker: str
+    incarnation: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Whose pushes became one version."""
+
+    version: int
+    workers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Gradients and changes of state, in read-only chunks as they came off the wire."""
+
+    id: PushId
+    era: int
+    version: int
+    learning_rate: float
+    gradient: Sequence[np.ndarray]
+    delta: Sequence[np.ndarray] = ()
+    merge: Merge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a push."""
+
+    verdict: Verdict
+    reason: str = ""
+    merge: Merge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The model at one version; `slots` is None if it was taken for evaluation only."""
+
+    version: int
+    step: int
+    weights: Copy
+    state: Copy
+    slots: Mapping[str, Copy] | None
+
+
+@dataclass
+class _Sum:
+    """Pushes that will be applied together; the chunks of a first one are kept as they came."""
+
+    ids: list[PushId] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    gradient: Sequence[np.ndarray] = ()
+    delta: Sequence[np.ndarray] = ()
+
+    def add(self, push: Push) -> None:
+        if not self.ids:
+            self.gradient, self.delta = push.gradient, push.delta
+        else:
+            own = len(self.ids) > 1
+            self.gradient = _added(self.gradient, push.gradient, own)
+            self.delta = _added(self.delta, push.delta, own)
+        self.ids.append(push.id)
+        self.rates.append(push.learning_rate)
+
+
+class Store:
+    """A part of the model with its version, slots, snapshots and the pushes that wait."""
+
+    def __init__(self, settings: Settings, lock: threading.RLock) -> None:
+        self.settings = settings
+        self.model: Model | None = None
+        self.version, self.era, self.step = 0, 0, 0
+        self.snapshots: dict[int, Snapshot] = {}
+        self.reached: list[int] = []
+        """Versions whose snapshot was taken since the caller last emptied this list."""
+        self.counts = {"applied": 0, "stale": 0, "nonfinite": 0}
+        self.senders = Senders()
+        self._copies = Copies(lock)
+        self._answers: dict[PushId, Outcome | None] = {}
+        self._newest: dict[str, PushId] = {}
+        self._sums: dict[int, _Sum] = {}
+        self._forget_waiting()
+
+    def hold(self, model: Model, *, version: int, era: int, step: int = 0) -> None:
+        """Begin anew with this model; pushes that wait are void, and so are snapshots."""
+        self._copies.before_change()
+        self.model, self.version, self.era, self.step = model, version, era, step
+        self.snapshots.clear()
+        self._forget_waiting()
+
+    def push(self, push: Push, now: float) -> Outcome | None:
+        """Take a push; None if it waits for others."""
+        if push.id in self._answers:
+            return self._answers[push.id]
+        refusal = self.precheck(push) or self._check_content(push)
+        if refusal is not None:
+            return refusal
+        self._remember(push.id)
+        if self.settings.use_async:
+            return self._apply_alone(push)
+        if push.merge is None:
+            self._sum(0).add(push)
+            self._barrier.arrive(push.id.worker, now)
+        elif push.merge.version <= self.version:
+            return self._apply_late(push, push.merge)
+        else:
+            self._sum(push.merge.version).add(push)
+            self._line.arrive(push.merge.version, push.merge.workers, push.id.worker, now)
+        self.advance(now)
+        return self._answers[push.id]
+
+    def outcome(self, push: PushId) -> Outcome | None:
+        """What became of a push that waited; None while it waits still."""
+        gone = Outcome(Verdict.WRONG_ERA, "the model went back to an earlier state while the push waited")
+        return self._answers.get(push, gone)
+
+    def set_senders(self, generation: int, workers: Collection[str], now: float) -> None:
+        """The master says who trains."""
+        if self.senders.replace(generation, workers):
+            self.advance(now)
+
+    def advance(self, now: float) -> None:
+        """Apply what waits and need not wait any longer."""
+        if self._barrier.enough(self.senders, now):
+            self._say_if_overdue(self._barrier.deadline, now)
+            merge = Merge(self.version + 1, tuple(self._barrier.open()))
+            self._apply_sum(self._sums.pop(0), merge)
+        deadline = self._line.deadline
+        while (version := self._line.next(self.version, self.senders, now)) is not None:
+            self._say_if_overdue(deadline, now)
+            waited = self._sums.pop(version)
+            self._apply_sum(waited, Merge(version, tuple(push.worker for push in waited.ids)))
+            deadline = self._line.deadline
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is to be called next though nothing came."""
+        return min(self._barrier.deadline, self._line.deadline)
+
+    @property
+    def waiting(self) -> int:
+        """Pushes that wait for others."""
+        return sum(len(waited.ids) for waited in self._sums.values())
+
+    def present(self, *, slots: bool, label: int | None = None) -> Snapshot:
+        """The model as it is now, for a reader that takes its time."""
+        model = self._model
+        copies = {name: self._copies.of(slot) for name, slot in model.slots.items()} if slots else None
+        version = self.version if label is None else label
+        weights, state = self._copies.of(model.weights), self._copies.of(model.state)
+        return Snapshot(version, self.step, weights, state, copies)
+
+    def snapshot(self, *, slots: bool, label: int | None = None) -> int:
+        """Keep the model as it is now, under its version or another."""
+        taken = self.present(slots=slots, label=label)
+        self.snapshots[taken.version] = taken
+        while len(self.snapshots) > MOST_SNAPSHOTS:
+            oldest = next(iter(self.snapshots))
+            log.warning("more than %d snapshots wait: dropping version %d", MOST_SNAPSHOTS, oldest)
+            del self.snapshots[oldest]
+        return taken.version
+
+    @property
+    def _model(self) -> Model:
+        assert self.model is not None
+        return self.model
+
+    def _forget_waiting(self) -> None:
+        self._barrier = Barrier(self.settings.grads_to_wait, self.settings.wait_seconds)
+        self._line = Line(self.settings.wait_seconds)
+        self._answers.clear()
+        self._newest.clear()
+        self._sums.clear()
+
+    def precheck(self, push: Push) -> Outcome | None:
+        """Why this push cannot be taken, as far as can be told without its gradient."""
+        if self.model is None:
+            return Outcome(Verdict.NOT_INITIALISED, "no worker has brought the model yet")
+        if push.era != self.era or (push.version > self.version and not push.merge):
+            reason = f"era {push.era}, version {push.version}; here is era {self.era}, version {self.version}"
+            return Outcome(Verdict.WRONG_ERA, reason)
+        leads = self.settings.use_async or self.settings.index == 0
+        if leads is not (push.merge is None):
+            return Outcome(Verdict.MISFIT, "server 0 decides on synchronous pushes, the others follow")
+        if push.merge is not None and push.id.worker not in push.merge.workers:
+            return Outcome(Verdict.MISFIT, "the push is not among those that were merged")
+        if not (math.isfinite(push.learning_rate) and push.learning_rate >= 0):
+            return Outcome(Verdict.NONFINITE, f"learning rate {push.learning_rate}")
+        if push.id not in self._answers and self._is_stale(push):
+            self.counts["stale"] += 1
+            return Outcome(Verdict.STALE, f"version {push.version}; here is version {self.version}")
+        return None
+
+    def _is_stale(self, push: Push) -> bool:
+        before = self._newest.get(push.id.worker)
+        if before and before.incarnation == push.id.incarnation and push.id.seq < before.seq:
+            return True
+        behind = self.version - push.version > self.settings.sync_version_tolerance
+        return behind and not self.settings.use_async and push.merge is None
+
+    def _check_content(self, push: Push) -> Outcome | None:
+        for what, chunks, buffer in (
+            ("gradient", push.gradient, self._model.weights),
+            ("state", push.delta, self._model.state),
+        ):
+            sizes = [piece.stop - piece.start for piece in pieces(buffer.size)]
+            if [chunk.size for chunk in chunks] != sizes:
+                given = sum(chunk.size for chunk in chunks)
+                return Outcome(Verdict.MISFIT, f"{what} of {given} values; here are {buffer.size}")
+        if not all(map(kernels.all_finite, (*push.gradient, *push.delta))):
+            self.counts["nonfinite"] += 1
+            return Outcome(Verdict.NONFINITE, "gradient or state holds NaN or infinity")
+        return None
+
+    def _remember(self, push: PushId) -> None:
+        before = self._newest.get(push.worker)
+        if before is not None and self._answers.get(before) is not None:
+            del self._answers[before]
+        self._newest[push.worker] = push
+        self._answers[push] = None
+        self.senders.seen(push.worker)
+
+    def _answer(self, push: PushId, outcome: Outcome) -> Outcome:
+        if self._newest.get(push.worker) == push:
+            self._answers[push] = outcome
+        else:
+            self._answers.pop(push, None)
+        return outcome
+
+    def _sum(self, version: int) -> _Sum:
+        return self._sums.setdefault(version, _Sum())
+
+    def _apply_alone(self, push: Push) -> Outcome:
+        behind = self.version - push.version
+        modulation = max(1, behind) if self.settings.lr_staleness_modulation else 1
+        self._change(push.gradient, push.delta, push.learning_rate / modulation, 1)
+        merge = Merge(self.version + 1, (push.id.worker,))
+        self._reach(merge.version)
+        return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
+
+    def _apply_late(self, push: Push, merge: Merge) -> Outcome:
+        """The version was made without waiting for this push any longer: it is added to a later one."""
+        self._change(push.gradient, push.delta, push.learning_rate, len(merge.workers))
+        return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
+
+    def _apply_sum(self, waited: _Sum, merge: Merge) -> None:
+        rate = sum(waited.rates) / len(waited.rates)
+        self._change(waited.gradient, waited.delta, rate, len(merge.workers))
+        self._reach(merge.version)
+        for push in waited.ids:
+            self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
+
+    def _change(
+        self, gradient: Iterable[np.ndarray], delta: Iterable[np.ndarray], rate: float, count: int
+    ) -> None:
+        self._copies.before_change()
+        self.step += 1
+        self._model.apply(Update(self.step, rate, 1 / count), gradient, delta)
+        self.counts["applied"] += 1
+
+    def _reach(self, version: int) -> None:
+        self.version = version
+        checkpoint, evaluation = self.settings.checkpoint_steps, self.settings.evaluation_steps
+        saves = checkpoint > 0 and version % checkpoint == 0
+        if saves or (evaluation > 0 and version % evaluation == 0):
+            self.snapshot(slots=saves)
+            self.reached.append(version)
+
+    def _say_if_overdue(self, deadline: float, now: float) -> None:
+        if now >= deadline:
+            waited = self.settings.wait_seconds
+            log.warning("version %d: not every gradient came in %g s; going on", self.version + 1, waited)
+
+
+def _added(total: Sequence[np.ndarray], more: Sequence[np.ndarray], own: bool) -> list[np.ndarray]:
+    sums = list(total) if own else [chunk.copy() for chunk in total]
+    for mine, theirs in zip(sums, more, strict=True):
+        kernels.add(mine, theirs, np.float32(1))
+    return sums
