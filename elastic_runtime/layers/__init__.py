@@ -1,1 +1,18 @@
-"""TODO."""
+"""What model modules may import: the names of the modes, callbacks, a base for prediction, and layers Keras lacks."""
+
+from elastic_runtime.layers.callbacks import LearningRateScheduler, MaxStepsStopping, SavedModelExporter
+from elastic_runtime.layers.mode import Mode
+from elastic_runtime.layers.prediction import BasePredictionOutputsProcessor
+from elastic_runtime.layers.preprocessing import ConcatenateWithOffset, LogRound, RoundIdentity, ToNumber
+
+__all__ = [
+    "BasePredictionOutputsProcessor",
+    "ConcatenateWithOffset",
+    "LearningRateScheduler",
+    "LogRound",
+    "MaxStepsStopping",
+    "Mode",
+    "RoundIdentity",
+    "SavedModelExporter",
+    "ToNumber",
+]

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -65,7 +65,8 @@ class ShardFeed:
             self._source.put((number, records))
 
     def batches(self, number: int) -> Iterator[Any]:
-        """The batches of that shard, which must be the first one put and not yet taken; ends at the shard's end."""
+        """The batches of that shard, in the order of `put`; shards before it that were not taken whole are skipped."""
+        self._skip_to(number)
         records = len(self._waiting[number])
         most = -(-records * self._max_expansion // self._batch_size)
         for _ in range(most + 1):
@@ -75,7 +76,7 @@ class ShardFeed:
                     del self._waiting[number]
                 return
             yield batch
-        self._restart(without=number)
+        self._restart(without=[number])
         raise ElasticError(
             f"feed yielded more than {self._max_expansion} times the {records} records of a shard",
             where="the model's feed",
@@ -84,9 +85,7 @@ class ShardFeed:
 
     def discard_all(self) -> None:
         """Forget every shard that was put, read ahead or not."""
-        with self._lock:
-            self._waiting.clear()
-        self._restart()
+        self._restart(without=list(self._waiting))
 
     def close(self) -> None:
         """End the pipeline and its threads."""
@@ -97,24 +96,30 @@ class ShardFeed:
         try:
             found, batch = self._flow.next()
         except tf.errors.CancelledError:
-            self._restart(without=number)
+            self._restart(without=[number])
             raise ElasticError(
                 f"feed yielded nothing of a shard for {self._patience:g} s and did not end",
                 where="the model's feed",
                 remedy="feed must end with its dataset: is there a .repeat() before a .filter()?",
             ) from None
         except Exception as error:
-            self._restart(without=number)
+            self._restart(without=[number])
             raise told("feed", error) from error
-        if found != number:
-            raise ValueError(f"batches of shard {number} were asked for when {found} was next")
+        assert found == number, (found, number)
         return batch.get_value() if batch.has_value() else None
 
-    def _restart(self, *, without: int | None = None) -> None:
+    def _skip_to(self, number: int) -> None:
+        with self._lock:
+            before = list(self._waiting)[: list(self._waiting).index(number)]
+        if before:
+            self._restart(without=before)
+
+    def _restart(self, *, without: Iterable[int]) -> None:
         """Replace a pipeline that cannot go on; the shards that wait in it are put into the new one."""
         self._flow.close()
         with self._lock:
-            self._waiting.pop(without, None)  # type: ignore[arg-type]
+            for number in without:
+                del self._waiting[number]
             self._source = queue.SimpleQueue()
             for item in self._waiting.items():
                 self._source.put(item)
