@@ -12,7 +12,6 @@ def command(spec: JobSpec, role: Role, *, index: int, name: str, master: str) ->
     """What a pod runs; `master` is where its master is found. Workers ask the master for everything else."""
     common = [
         f"--job_name={spec.job_name}",
-        f"--pod_name={name}",
         f"--master_addr={master}",
         f"--orphan_timeout={spec.orphan_timeout:g}",
         f"--log_level={spec.log_level}",

@@ -8,6 +8,7 @@ checkpoint, else the freshest copy a worker has, else a new start), has every ho
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -212,7 +213,8 @@ class ServedHome:
         self._era = 0
         self._known: list[str] = [""] * parts  # the incarnations that hold this era's model
         self._here: dict[int, master_pb2.Member] = {}
-        self._controls: dict[str, PSControl] = {}
+        self._control: PSControl | None = None
+        self._controlled: list[str] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._offers: dict[str, tuple[int, asyncio.Future[bool]]] = {}
@@ -253,17 +255,17 @@ class ServedHome:
 
     async def snapshot(self) -> int:
         """On every part, at one version."""
-        versions = await asyncio.gather(*(c.snapshot() for c in self._all()))
-        return min(versions)
+        return await (await self._reach()).snapshot()
 
     async def drop_snapshot(self, version: int) -> None:
         """On every part."""
-        await asyncio.gather(*(c.drop_snapshot(version) for c in self._all()), return_exceptions=True)
+        with contextlib.suppress(ElasticError):  # a new era forgets all snapshots
+            await (await self._reach()).drop_snapshot(version)
 
     async def save(self, version: int, directory: Path) -> int:
         """Every part writes its file."""
         era = self._era
-        await asyncio.gather(*(c.save(version, str(directory)) for c in self._all()))
+        await (await self._reach()).save(version, str(directory.absolute()))
         if era != self._era:
             raise ElasticError("the model changed while it was saved")
         return version
@@ -273,9 +275,8 @@ class ServedHome:
         self._senders = workers
         self._generation += 1
         generation = self._generation
-        await asyncio.gather(
-            *(c.set_senders(generation, workers) for c in self._all()), return_exceptions=True
-        )
+        with contextlib.suppress(ElasticError):  # told again when the parameter servers are back
+            await (await self._reach()).set_senders(generation, workers)
 
     async def offered(self, worker: str, version: int) -> bool:
         """A worker holds `version`: answered once it is decided whose copy is used."""
@@ -295,8 +296,8 @@ class ServedHome:
     async def close(self) -> None:
         """Close the lines to the parameter servers."""
         await _cancel(self._task)
-        for control in self._controls.values():
-            await control.close()
+        if self._control is not None:
+            await self._control.close()
 
     # -- settling -----------------------------------------------------------------------------------------------
 
@@ -321,7 +322,7 @@ class ServedHome:
     async def _bring_back(self, era: int) -> Origin:
         origin = self._find()
         if origin is not None:
-            await asyncio.gather(*(c.restore(origin.checkpoint, era) for c in self._all()))
+            await (await self._reach()).restore(str(Path(origin.checkpoint).absolute()), era)
             return origin
         return await self._from_copy(era) if self._era else Origin("fresh")
 
@@ -368,14 +369,16 @@ class ServedHome:
     def _not(self, holders: list[str]) -> bool:
         return self._incarnations() != holders
 
-    def _all(self) -> list[PSControl]:
-        addresses = [self._here[i].address for i in sorted(self._here)]
-        if len(addresses) < self._count:
+    async def _reach(self) -> PSControl:
+        """The line to all parameter servers where they are now."""
+        if len(self._here) < self._count:
             raise ElasticError("not all parameter servers are there")
-        for address in addresses:
-            if address not in self._controls:
-                self._controls[address] = PSControl(address, token=self._token)
-        return [self._controls[a] for a in addresses]
+        addresses = [self._here[i].address for i in range(self._count)]
+        if self._control is None or self._controlled != addresses:
+            if self._control is not None:
+                await self._control.close()
+            self._control, self._controlled = PSControl(addresses, token=self._token), addresses
+        return self._control
 
     def _tell_workers(self) -> None:
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))

@@ -14,19 +14,23 @@ import signal
 import traceback
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.platform.pods import EXIT_DRAINED, EXIT_OUT_OF_MEMORY
 from elastic_runtime.ps.client import PSUnavailable
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway, Membership
-from elastic_runtime.worker.compute import Compute, Step
 from elastic_runtime.worker.link import MasterLink
 from elastic_runtime.worker.orders import Inbox, Orders
 from elastic_runtime.worker.reports import Reports
 from elastic_runtime.worker.supply import ShardSupply
 from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+
+if TYPE_CHECKING:
+    from elastic_runtime.worker.compute import Compute, Step
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +71,12 @@ class Worker:
         self._supply = ShardSupply(self._link, self._inbox, self._reports, self._deliver)
         self._in_hand: list[Work] = []
 
-    def run(self, build: Callable[[str], Compute]) -> int:
-        """Live; `build` makes the computing half from the job's specification. Returns the exit code."""
+    def run(self, build: Callable[[str, str], Compute]) -> int:
+        """Live; `build(specification, incarnation)` makes the computing half. Returns the exit code."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         self._membership.start()
         try:
-            self._compute = build(self._link.settings())
+            self._compute = build(self._link.settings(), self._incarnation)
             self._settle()
             self._supply.start(self._era)
             self._work()
@@ -120,10 +124,9 @@ class Worker:
         except (_EraEnded, _Draining, MasterAway, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001 - whatever the user's code raises is reported with its traceback
-            self._computing.recover()
             error = str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
             trace = getattr(problem, "traceback_text", None) or traceback.format_exc()
-            self._reports.failed(work.key, error=error, trace=trace, fatal=isinstance(problem, ElasticError))
+            self._reports.failed(work.key, error=error, trace=trace, fatal=_is_final(problem))
         else:
             self._reports.finished(work.key, finished)
         self._in_hand = []
@@ -163,9 +166,9 @@ class Worker:
             case "save":
                 self._save(order.save)
             case "snapshot":
-                self._link.reached(era=self._era, version=self._computing.snapshot())
+                self._link.reached(era=self._era, version=self._computing.trainer.snapshot())
             case "drop_snapshot":
-                self._computing.drop_snapshot(order.drop_snapshot.version)
+                self._computing.trainer.drop_snapshot(order.drop_snapshot.version)
 
     def _settle(self) -> None:
         """Wait for a model that is ready, and begin its era: leases of the older one are void."""
@@ -208,7 +211,7 @@ class Worker:
     def _save(self, order: master_pb2.SaveOrder) -> None:
         error, version = "", order.version
         try:
-            version = self._computing.save(order.version, order.directory)
+            version = self._computing.trainer.save(Path(order.directory), order.version)
         except (ElasticError, OSError) as problem:
             error = str(problem)
             log.warning("the checkpoint of version %d could not be written: %s", order.version, error)
@@ -278,3 +281,10 @@ class Worker:
     def _computing(self) -> Compute:
         assert self._compute is not None
         return self._compute
+
+
+def _is_final(problem: Exception) -> bool:
+    """Whether another attempt at the shard is sure to fail in the same way (damaged data, a feed without end)."""
+    from elastic_runtime.model.user_code import UserCodeError
+
+    return isinstance(problem, ElasticError) and not isinstance(problem, UserCodeError)

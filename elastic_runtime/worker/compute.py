@@ -15,13 +15,13 @@ from typing import Any
 
 from elastic_runtime.data.readers import Reader
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.model.export import export
+from elastic_runtime.model.callbacks import Callbacks
 from elastic_runtime.model.user_code import user_code
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.worker.feed import ShardFeed
-from elastic_runtime.worker.metrics import Evaluator
 from elastic_runtime.worker.reports import from_metric_states, metric_states
 from elastic_runtime.worker.trainers.base import StepResult, Trainer
+from elastic_runtime.worker.trainers.ps import PSTrainer
 from elastic_runtime.worker.work import Work
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class Compute:
         feeds: Mapping[int, ShardFeed],
         evaluator: Evaluator | None,
         processor: Any,
+        callbacks: Callbacks,
         worker_id: int,
         batch_size: int,
         log_loss_steps: int,
@@ -66,6 +67,7 @@ class Compute:
         self._view = ExitStack()
         self._readers, self._feeds = readers, feeds
         self._evaluator, self._processor = evaluator, processor
+        self._callbacks, self._begun = callbacks, False
         self._worker_id, self._log_loss_steps = worker_id, log_loss_steps
         self._last_logged = -1
 
@@ -108,6 +110,9 @@ class Compute:
         done, result = 0, None
 
         self._show(None)
+        if not self._begun:
+            self._begun = True
+            self._callbacks.train_begin()
 
         def measure() -> master_pb2.Progress:
             return master_pb2.Progress(
@@ -121,7 +126,9 @@ class Compute:
 
             def run(batch: Any = batch) -> None:
                 nonlocal result, done
+                self._callbacks.batch_begin(self.trainer.version)
                 result = self.trainer.train_batch(batch)
+                self._callbacks.batch_end(result.version, result.fetch_loss)
                 done += self._batch_size
                 if any(result.version % steps == 0 for steps in self._snapshot_steps):
                     self.trainer.snapshot()
@@ -132,7 +139,7 @@ class Compute:
             records=work.records,
             version=self.trainer.version,
             loss=_told(result.loss) if result else math.nan,
-            stop_training=self.callbacks.stop_training,
+            stop_training=self._callbacks.stop_requested,
         )
 
     def _evaluate(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
@@ -163,6 +170,8 @@ class Compute:
         return master_pb2.Finished(records=work.records)
 
     def _export(self, work: Work) -> master_pb2.Finished:
+        from elastic_runtime.model.export import export
+
         self._show(0)
         export(self.trainer.model, work.reply.output)
         return master_pb2.Finished(output=work.reply.output)
@@ -182,6 +191,7 @@ class Compute:
         self._show(None)
         self.forget_delivered()
         if topology.ps_addresses:
+            assert isinstance(self.trainer, PSTrainer)
             self.trainer.connect(topology.ps_addresses, topology.era)
         elif topology.restore_from:
             self.trainer.restore(Path(topology.restore_from))
@@ -195,11 +205,26 @@ class Compute:
                 self._view.enter_context(self.trainer.evaluating(snapshot))
                 self._shown = snapshot
 
+    def copy_version(self) -> int:
+        """Which version of a served model this process holds, -1 for none."""
+        return int(getattr(self.trainer, "copy_version", -1))
+
+    def upload(self, order: master_pb2.OfferCopyOrder) -> None:
+        """Make this process's copy the model of a new era."""
+        assert isinstance(self.trainer, PSTrainer)
+        self.trainer.upload(order.ps_addresses, order.era)
+
+    def finish(self) -> None:
+        """The work is over: callbacks hear of it."""
+        if self._begun:
+            self._callbacks.train_end()
+
     def close(self) -> None:
         """End the pipelines and let go of the model's holders."""
         for feed in self._feeds.values():
             feed.close()
-        self.trainer.close()
+        if isinstance(self.trainer, PSTrainer):
+            self.trainer.close()
 
     def _judge(self) -> Evaluator:
         if self._evaluator is None:

@@ -34,6 +34,9 @@ class Leases:
         self._deadlines: OrderedDict[str, float] = OrderedDict()  # of workers with leases, earliest first
         self._clock = 0.0
 
+    def __bool__(self) -> bool:
+        return bool(self._deadlines)
+
     def __len__(self) -> int:
         return sum(len(self._workers[name].held) for name in self._deadlines)
 

@@ -81,7 +81,7 @@ class Ledger:
     @property
     def finished(self) -> bool:
         """Nothing is left to hand out and nothing is in flight."""
-        return not self._failed and not self._leases.workers() and (bool(self._stopped) or self._all_done)
+        return not self._failed and not self._leases and (bool(self._stopped) or self._all_done)
 
     @property
     def failed(self) -> bool:

@@ -22,12 +22,13 @@ from elastic_runtime.model.module import ModelModule
 from elastic_runtime.model.network import Network, split
 from elastic_runtime.model.optimizer import LearningRate, optimizer_config
 from elastic_runtime.model.user_code import told
-from elastic_runtime.ps.client import PSClient, Verdict
+from elastic_runtime.ps.client import PSClient, PSRefused, PSUnavailable, PushResult, Reason
 from elastic_runtime.worker.trainers.base import StepResult
 
 log = logging.getLogger(__name__)
 
 MANY_REFUSALS = 20
+_PASSING = {Reason.ERA, Reason.NOT_INITIALISED, Reason.TIMED_OUT, Reason.ENDING}
 
 
 @dataclass(slots=True)
@@ -40,14 +41,22 @@ class _Pending:
     state_delta: np.ndarray
     version: int
     rate: float
-    push_id: int
+    sent: bool = False
 
 
 class PSTrainer:
     """Trains against parameter servers."""
 
     def __init__(
-        self, module: ModelModule, *, worker: str, incarnation: str, token: str, use_async: bool, pull_every: int, seed: int
+        self,
+        module: ModelModule,
+        *,
+        worker: str,
+        incarnation: str,
+        token: str,
+        use_async: bool,
+        pull_every: int,
+        seed: int,
     ) -> None:
         self._network = Network(module)
         self._worker, self._incarnation, self._token = worker, incarnation, token
@@ -56,7 +65,6 @@ class PSTrainer:
         self._version = -1
         self._pulled = -1
         self._steps = 0
-        self._pushes = 0
         self._refusals = 0
         self._pending: _Pending | None = None
 
@@ -90,7 +98,9 @@ class PSTrainer:
         self._pending = None
         self._open(addresses, era)
         initial = 0 if self._pulled < 0 else self._pulled
-        self._client_now.initialize(self._flat.layout, self._weights, self._state, self._config, version=initial, seed=0)
+        self._client_now.initialize(
+            self._flat.layout, self._weights, self._state, self._config, version=initial
+        )
         self._version = self._pulled = -1
         self._pull(0)
 
@@ -98,7 +108,7 @@ class PSTrainer:
         """Make this process's copy the model of a new era."""
         self._open(addresses, era)
         self._client_now.initialize(
-            self._flat.layout, self._weights, self._state, self._config, version=self._pulled, seed=0
+            self._flat.layout, self._weights, self._state, self._config, version=self._pulled
         )
 
     def train_batch(self, batch: Any) -> StepResult:
@@ -109,18 +119,12 @@ class PSTrainer:
             pending = self._compute(batch)
         while True:
             self._pending = pending
-            result = self._client_now.push(
-                pending.gradient,
-                pending.state_delta,
-                version=pending.version,
-                learning_rate=pending.rate,
-                push_id=pending.push_id,
-            )
+            result = self._push(pending)
             if result.accepted:
                 break
-            self._refused(result)
             self._pending = None
-            self._pull(result.version)
+            self._refused(result)
+            self._pull(0)
             pending = self._compute(batch)
         self._pending, self._refusals = None, 0
         self._version = result.version
@@ -149,7 +153,8 @@ class PSTrainer:
     def evaluating(self, version: int) -> Iterator[None]:
         """Inside, the model holds that snapshot (0: the present model); afterwards the copy to train on."""
         weights, state = np.empty_like(self._weights), np.empty_like(self._state)
-        self._client_now.pull(weights, state, snapshot=version)
+        with _passing_refusals():
+            self._client_now.pull(weights, state, snapshot=version)
         self._flat.assign(weights, state)
         try:
             yield
@@ -184,10 +189,21 @@ class PSTrainer:
         if self._pulled < 0 or self._steps % self._pull_every == 0:
             self._pull(0 if self._use_async else max(self._version, 0))
 
-    def _pull(self, min_version: int) -> None:
-        version = self._client_now.pull(
-            self._weights, self._state, have_version=self._pulled, min_version=min_version
+    def _push(self, pending: _Pending) -> PushResult:
+        again, pending.sent = pending.sent, True
+        return self._client_now.push(
+            pending.gradient,
+            pending.state_delta,
+            version=pending.version,
+            learning_rate=pending.rate,
+            retry=again,
         )
+
+    def _pull(self, min_version: int) -> None:
+        with _passing_refusals():
+            version = self._client_now.pull(
+                self._weights, self._state, have_version=self._pulled, min_version=min_version
+            )
         if version != self._pulled:
             self._pulled = version
             self._flat.assign(self._weights, self._state)
@@ -198,19 +214,20 @@ class PSTrainer:
             delta = state.numpy() - self._state
         except Exception as error:
             raise told(self._network.stage, error) from error
-        self._pushes += 1
-        return _Pending(batch, loss, gradient.numpy(), delta, self._pulled, self._rate.at(self._pulled), self._pushes)
+        return _Pending(batch, loss, gradient.numpy(), delta, self._pulled, self._rate.at(self._pulled))
 
     def _traced_step(self, batch: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         loss, gradients = self._network.loss_and_gradients(*split(batch))
         self._network.stage = "training step"
         with tf.control_dependencies([loss]):
-            return loss, self._flat.flatten(gradients), self._flat.read_state()
+            return loss, self._flat.flatten(gradients), self._flat.state_now()
 
-    def _refused(self, result: Any) -> None:
-        """Late gradients are ordinary in sync mode; anything else fails the shard."""
-        if result.verdict is not Verdict.STALE:
-            raise ElasticError(f"the parameter server refused a gradient: {result.reason}")
+    def _refused(self, result: PushResult) -> None:
+        """Late gradients are ordinary in sync mode; what passes is waited for; anything else fails the shard."""
+        if result.reason in _PASSING:
+            raise PSUnavailable(f"the gradient was not taken: {result.detail}")
+        if result.reason is not Reason.STALE:
+            raise ElasticError(f"the gradient was refused: {result.detail}", where="parameter server")
         self._refusals += 1
         if self._refusals == MANY_REFUSALS:
             log.warning(
@@ -224,3 +241,14 @@ class PSTrainer:
         if self._client is None:
             raise ElasticError("the parameter servers are not known yet")
         return self._client
+
+
+@contextmanager
+def _passing_refusals() -> Iterator[None]:
+    """A refusal that a new era or a little time cures is an absence of the model, not an error."""
+    try:
+        yield
+    except PSRefused as refusal:
+        if refusal.reason in _PASSING:
+            raise PSUnavailable(str(refusal)) from refusal
+        raise

@@ -1,0 +1,129 @@
+"""Makes the computing half of a worker from the job's specification: module, trainer, readers, feeds, metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from elastic_runtime.data.readers import Metadata, Reader, adapt, open_reader
+from elastic_runtime.errors import InputError
+from elastic_runtime.model.callbacks import Callbacks
+from elastic_runtime.model.module import ModelModule, load
+from elastic_runtime.rpc import master_pb2
+from elastic_runtime.spec.flags import flags
+from elastic_runtime.spec.job import JobSpec, Kind
+from elastic_runtime.spec.model_path import resolve
+from elastic_runtime.worker.compute import FEEDS, Compute
+from elastic_runtime.worker.feed import ShardFeed
+from elastic_runtime.worker.trainers.base import Trainer
+from elastic_runtime.worker.trainers.local import LocalTrainer
+from elastic_runtime.worker.trainers.ps import PSTrainer
+
+log = logging.getLogger(__name__)
+
+SYMBOLS = (
+    "feed",
+    "loss",
+    "optimizer",
+    "eval_metrics_fn",
+    "callbacks",
+    "custom_data_reader",
+    "prediction_outputs_processor",
+)
+
+
+def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token: str) -> Compute:
+    """Everything that computes, ready for its first era."""
+    module = _module(spec)
+    readers = _readers(spec, module)
+    feeds = {kind: _feed(spec, module, kind, reader) for kind, reader in readers.items()}
+    trainer = _trainer(spec, module, worker=worker, worker_id=worker_id, incarnation=incarnation, token=token)
+    trainer.build(next(iter(feeds.values())).element_spec)
+    held = isinstance(trainer, LocalTrainer) and spec.kind is Kind.TRAINING
+    return Compute(
+        trainer=trainer,
+        readers=readers,
+        feeds=feeds,
+        evaluator=_evaluator(module) if spec.validation_data else None,
+        processor=_processor(module) if spec.prediction_data else None,
+        callbacks=Callbacks(
+            module.create_callbacks(),
+            model=trainer.model,
+            params={
+                "batch_size": spec.minibatch_size,
+                "saved_model_path": spec.output,
+                "checkpoint_path": spec.checkpoint_dir,
+            },
+        ),
+        worker_id=worker_id,
+        batch_size=spec.minibatch_size,
+        log_loss_steps=spec.log_loss_steps,
+        snapshot_steps=(spec.evaluation_steps, spec.checkpoint_steps) if held else (),
+    )
+
+
+def _module(spec: JobSpec) -> ModelModule:
+    path = resolve(spec.model_zoo, spec.model_def)
+    defaults = {flag.name: flag.info.default for flag in flags(JobSpec)}
+    renamed = {name: getattr(spec, name) for name in SYMBOLS if getattr(spec, name) != defaults[name]}
+    return load(path.file, path.symbol, names=renamed, model_params=spec.model_arguments)
+
+
+def _readers(spec: JobSpec, module: ModelModule) -> dict[int, Reader]:
+    origins = {
+        master_pb2.TRAINING: spec.training_data,
+        master_pb2.EVALUATION: spec.validation_data,
+        master_pb2.PREDICTION: spec.prediction_data,
+    }
+    return {kind: _reader(spec, module, origin) for kind, origin in origins.items() if origin}
+
+
+def _reader(spec: JobSpec, module: ModelModule, origin: str) -> Reader:
+    arguments: Mapping[str, Any] = spec.reader_arguments
+    if module.custom_data_reader is not None:
+        return adapt(module.custom_data_reader(origin, records_per_task=spec.records_per_task, **arguments))
+    return open_reader(origin, {name: str(value) for name, value in arguments.items()})
+
+
+def _feed(spec: JobSpec, module: ModelModule, kind: int, reader: Reader) -> ShardFeed:
+    metadata = reader.metadata if isinstance(reader.metadata, Metadata) else Metadata()
+    return ShardFeed(feed=module.feed, mode=FEEDS[kind], metadata=metadata, batch_size=spec.minibatch_size)
+
+
+def _trainer(
+    spec: JobSpec, module: ModelModule, *, worker: str, worker_id: int, incarnation: str, token: str
+) -> Trainer:
+    if spec.kind is not Kind.TRAINING or spec.distribution_strategy == "Local":
+        return LocalTrainer(module, seed=worker_id)
+    if spec.distribution_strategy == "ParameterServerStrategy":
+        return PSTrainer(
+            module,
+            worker=worker,
+            incarnation=incarnation,
+            token=token,
+            use_async=spec.use_async,
+            pull_every=spec.get_model_steps,
+            seed=worker_id,
+        )
+    raise InputError(
+        f"{spec.distribution_strategy} is not part of this version",
+        where="--distribution_strategy",
+        remedy="use ParameterServerStrategy or Local",
+    )
+
+
+def _processor(module: ModelModule) -> Any:
+    if module.create_prediction_outputs_processor is None:
+        raise InputError(
+            "the module has no PredictionOutputsProcessor",
+            where=str(module.path),
+            remedy="define one: a class with process(predictions, worker_id)",
+        )
+    return module.create_prediction_outputs_processor()
+
+
+def _evaluator(module: ModelModule) -> Any:
+    from elastic_runtime.worker.metrics import Evaluator
+
+    return Evaluator(module.create_metrics())
