@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from elastic_runtime.spec.flags import Command
     from elastic_runtime.spec.job import JobSpec
 
-INTERRUPTED, PIPE_CLOSED = 130, 141
+INTERRUPTED = 130
 
 
 def outcome(body: Callable[[], int]) -> int:
@@ -29,9 +29,6 @@ def outcome(body: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains while it ends
-        return PIPE_CLOSED
 
 
 def say(text: str) -> None:
