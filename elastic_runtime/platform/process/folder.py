@@ -53,7 +53,7 @@ class RunFolder:
     def holder(self, name: str) -> int | None:
         """The process that holds the pod's lock: the pod itself, or one about to become it."""
         try:
-            file = os.open(self.record(name), os.O_RDWR)
+            file = os.open(self.record(name), os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:

@@ -25,14 +25,26 @@ from elastic_runtime.platform.process import launch
 from elastic_runtime.platform.process.child import EXIT_RECORD
 from elastic_runtime.platform.process.exits import Verdict
 from elastic_runtime.platform.process.folder import RunFolder, write_exit
-from elastic_runtime.platform.process.processes import POD, end_group, gone, oom_kills, readable, reap
+from elastic_runtime.platform.process.processes import (
+    POD,
+    end_group,
+    gone,
+    oom_kills,
+    readable,
+    reap,
+    signal_group,
+)
 
-_INHERITED = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_INHERITED = (
+    *("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
 _INHERITED_PREFIXES = (
     *("LC_", "PYTHON", "ELASTICDL_", "TF_", "KERAS_", "XLA_", "OMP_", "NUMBA_", "CUDA_", "GRPC_", "SSL_"),
     *("AWS_", "GOOGLE_", "FSSPEC_"),
 )
-_FOLLOW_SECONDS = 0.2
+_FOLLOW_SECONDS = 0.2  # a file that grows gives no event
+_CHUNK = 1 << 16
 
 
 class ProcessPlatform:
@@ -64,10 +76,10 @@ class ProcessPlatform:
         pod = self._folder.running(name)
         attendant = self._attend(pod) if pod else self._attendants.get(name)
         if pod and attendant:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(_pid(pod), signal.SIGTERM)
+            signal_group(_pid(pod), signal.SIGTERM)
             await asyncio.wait([attendant], timeout=grace)
-            await end_group(_pid(pod), name)
+            if not attendant.done():
+                signal_group(_pid(pod), signal.SIGKILL)
         if attendant:
             await asyncio.wait([attendant])
 
@@ -102,9 +114,10 @@ class ProcessPlatform:
         with self._folder.log(name).open("rb") as log:
             while True:
                 writer = self._folder.running(name) if follow else None
-                *lines, rest = (rest + log.read()).split(b"\n")
-                for line in lines:
-                    yield line.decode(errors="replace")
+                while chunk := log.read(_CHUNK):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line.decode(errors="replace")
                 if writer is None:
                     break
                 with contextlib.suppress(TimeoutError):
@@ -118,6 +131,7 @@ class ProcessPlatform:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._attendants.clear()
         for news in self._watches:
             news.put_nowait(None)
 
@@ -180,13 +194,13 @@ class ProcessPlatform:
         return pod, os.pidfd_open(pid), reply
 
     def _take_over(self) -> Iterable[Pod]:
-        """Attend every pod found alive; those that ended while nobody watched have no cause yet."""
+        """Attend every pod found alive. The end of an attended one is told by its attendant."""
         found = []
         for name in self._folder.names():
             pod = self._folder.pod(name)
             if pod and pod.phase is Phase.RUNNING and self._attend(pod) is None:
                 pod = self._folder.pod(name)
-            if pod and (pod.phase is Phase.RUNNING or pod.cause or name not in self._attendants):
+            if pod and (pod.phase is Phase.RUNNING or name not in self._attendants):
                 found.append(pod)
         return found
 
@@ -204,9 +218,8 @@ class ProcessPlatform:
         return self._begin(pod.name, self._attended(pod, pidfd))
 
     def _begin(self, name: str, attended: Coroutine[None, None, Pod]) -> asyncio.Task[Pod]:
-        attendant = self._attendants[name] = asyncio.create_task(attended)
-        attendant.add_done_callback(lambda _: self._attendants.pop(name))
-        return attendant
+        self._attendants[name] = asyncio.create_task(attended)
+        return self._attendants[name]
 
     async def _attended(self, pod: Pod, pidfd: int, complaint: asyncio.Task[str] | None = None) -> Pod:
         try:
@@ -217,10 +230,10 @@ class ProcessPlatform:
         finally:
             os.close(pidfd)
         why = complaint.result() if complaint else ""
-        if why == launch.TAKEN:
-            return pod
-        ended = await self._conclude(pod, status, why)
-        self._tell(ended)
+        ended = pod if why == launch.TAKEN else await self._conclude(pod, status, why)
+        del self._attendants[pod.name]
+        if ended is not pod:
+            self._tell(ended)
         return ended
 
     def _never_started(self, spec: PodSpec, error: OSError) -> Pod:

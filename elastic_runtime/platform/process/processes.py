@@ -51,6 +51,12 @@ def reap(pidfd: int) -> int | None:
     return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
 
+def signal_group(group: int, number: signal.Signals) -> None:
+    """Signal every process of a group that was alive a moment ago."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
 async def end_group(group: int, pod: str) -> None:
     """Kill what is left of a pod's process group and wait until it is gone."""
     while members := _members(group, pod):

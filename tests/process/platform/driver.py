@@ -1,4 +1,4 @@
-"""A master that does nothing but run pods, to be killed at any moment: `driver.py FOLDER COUNT COMMAND...`."""
+"""A master that does nothing but run pods, made to be killed: `driver.py FOLDER COUNT COMMAND...`."""
 
 import asyncio
 import sys

@@ -37,7 +37,7 @@ def test_masters_killed_at_any_moment_start_each_pod_exactly_once(world):
     rng = random.Random(3)
     starts = world.folder / "starts"
     command = ["sh", "-c", f"echo $ELASTICDL_POD $$ >> {starts}; exec sleep 1000"]
-    for _ in range(20):
+    for _ in range(12):
         master = a_master(world.folder, 3, *command)
         assert master.stdout.readline() == "begin\n"
         time.sleep(rng.uniform(0.0, 0.06))
@@ -166,7 +166,8 @@ def test_a_half_written_record_is_no_pod(world):
 
     async def scenario():
         assert await world.platform.list() == []
-        pod = await world.platform.start(world.spec("w", "true"))
+        pod = await world.platform.start(world.spec("w", "sleep", "1000"))
+        await world.platform.stop_all(1)
         return pod.phase
 
     assert run(scenario()) is Phase.RUNNING

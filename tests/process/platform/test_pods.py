@@ -22,7 +22,10 @@ STUBBORN = (
 
 def test_a_pod_has_its_own_session_its_log_and_an_environment_of_its_own(world, monkeypatch):
     monkeypatch.setenv("A_SECRET_OF_THE_MASTER", "x")
-    code = "import os, sys; print(os.getsid(0) == os.getpid(), *sorted(os.environ)); print('err', file=sys.stderr)"
+    code = (
+        "import os, sys; print(os.getsid(0) == os.getpid(), *sorted(os.environ), flush=True);"
+        "print('err', file=sys.stderr)"
+    )
 
     async def scenario():
         await world.platform.start(world.python("w", code, GIVEN="1"))
@@ -218,6 +221,27 @@ def test_stop_all_ends_pods_that_are_just_being_started(world):
 def test_stopping_what_does_not_run_is_no_error(world):
     run(world.platform.stop("nobody", 1))
     run(world.platform.stop_all(1))
+
+
+def test_each_end_is_told_once_even_by_a_watch_that_begins_with_it(world):
+    async def ends():
+        return [event.pod.pid async for event in world.platform.watch() if event.pod.cause]
+
+    async def scenario():
+        watches = []
+        code = "from elastic_runtime.platform.process.child import settle; settle(lambda: 0)"
+        pod = await world.platform.start(world.python("w", code))
+        waiting = asyncio.create_task(gone(pod.pid))
+        while not waiting.done() or len(watches) < 20:
+            watches.append(asyncio.create_task(ends()))
+            await asyncio.sleep(0)
+        await world.platform.stop("w", 1)
+        await asyncio.sleep(0)
+        await world.platform.close()
+        return pod.pid, await asyncio.gather(*watches)
+
+    pid, told = run(scenario())
+    assert all(pids == [pid] for pids in told)
 
 
 def test_a_watch_hears_of_a_pods_whole_life_in_order(world):
