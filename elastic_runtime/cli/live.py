@@ -1,7 +1,7 @@
 """The live view of a job on a terminal: how far, how fast, how good, on which pods, and what happened last.
 
-It is drawn from a `LiveState` and knows nothing of a master. Log lines written to standard error meanwhile scroll
-by above it. Where standard error is no terminal there is no live view, and the log alone tells the story.
+It is drawn from a `LiveState` and knows nothing of a master. Log lines written to standard error meanwhile
+scroll by above it. Where that is no terminal there is no live view, and the log alone tells the story.
 """
 
 from __future__ import annotations
@@ -71,10 +71,16 @@ class _Screen:
         lines = [*_head(self._state, options.max_width), *_body(self._state, height - _HEAD_LINES)]
         for line in lines:
             if isinstance(line, Text):
-                line.no_wrap, line.overflow = True, "ellipsis"
-                if options.ascii_only:
-                    line.plain = line.plain.translate(_ASCII)
+                line.no_wrap, line.overflow = True, "crop" if options.ascii_only else "ellipsis"
+                line.plain = _sayable(line.plain, options)
         yield Group(*lines)
+
+
+def _sayable(text: str, options: ConsoleOptions) -> str:
+    """The text, character for character, as the terminal can show it without being steered by it."""
+    text = "".join(character if character.isprintable() else " " for character in text)
+    text = text.translate(_ASCII) if options.ascii_only else text
+    return text.encode(options.encoding, "replace").decode(options.encoding)
 
 
 def _head(state: LiveState, width: int) -> list[Text | Table]:

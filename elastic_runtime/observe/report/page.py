@@ -47,7 +47,7 @@ def render(events: Sequence[Event], summary: Summary, facts: Sequence[tables.Fac
         el("style", Markup(_style())),
     )
     page = el("html", head, el("body", el("main", *sections)), lang="en")
-    return f"<!doctype html>\n{page}\n"
+    return f"<!DOCTYPE html>\n{page}\n"
 
 
 def _head(history: History, summary: Summary) -> Markup:

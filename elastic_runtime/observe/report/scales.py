@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from elastic_runtime.observe import figures
 
+_TINY, _HUGE = 1e-100, 1e100
 _CLOCK = (
     (180, 1, "seconds", (1, 2, 5, 10, 15, 20, 30, 60)),
     (180 * 60, 60, "minutes", (1, 2, 5, 10, 15, 20, 30, 60)),
@@ -29,8 +30,8 @@ class Axis:
     def at(self, value: float) -> float:
         """Where the value is, from 0 (low end) to 1 (high end); what is beyond an end is put there."""
         if self.log:
-            value = max(value, self.low)
-            share = math.log(value / self.low) / math.log(self.high / self.low)
+            low, high = math.log(self.low), math.log(self.high)
+            share = (math.log(max(value, self.low)) - low) / (high - low)
         else:
             share = (value - self.low) / (self.high - self.low)
         return min(1.0, max(0.0, share))
@@ -42,9 +43,8 @@ def linear(name: str, values: Sequence[float], *, zero: bool = False, whole: boo
     low = min(0.0, low) if zero else low
     high = max(high, 1.0) if zero and high <= 0 else high
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-9):
-        low, high = (
-            (low - 0.5, low + 0.5) if whole else (low - (abs(low) or 1) / 10, low + (abs(low) or 1) / 10)
-        )
+        room = 0.5 if whole else abs(low) / 10 if abs(low) > _TINY else 0.1
+        low, high = low - room, high + room
     step = _step((high - low) / 4)
     step = max(1.0, round(step)) if whole else step
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -55,7 +55,7 @@ def linear(name: str, values: Sequence[float], *, zero: bool = False, whole: boo
 def positions(name: str, values: Sequence[float]) -> Axis:
     """A horizontal axis of whole numbers that ends with the last value, not with a tick."""
     low, high = _span(values)
-    high = high if high > low else low + 1
+    high = max(high, low + 1, low + abs(low) * 1e-9)
     step = max(1.0, _step((high - low) / 5))
     ticks = range(math.ceil(low / step), math.floor(high / step) + 1)
     return Axis(name, low, high, tuple((n * step, _tick(n * step, step)) for n in ticks))
@@ -63,8 +63,8 @@ def positions(name: str, values: Sequence[float]) -> Axis:
 
 def loss(name: str, values: Sequence[float]) -> Axis:
     """An axis for a loss: logarithmic where a linear one would show nothing of the end."""
-    finite = sorted(v for v in values if math.isfinite(v))
-    if finite and finite[0] > 0 and finite[-1] / finite[len(finite) // 20] > 30:
+    finite = sorted(min(_HUGE, v) for v in values if math.isfinite(v))
+    if finite and finite[0] > _TINY and finite[-1] / finite[len(finite) // 20] > 30:
         return _logarithmic(f"{name}, log scale", finite[len(finite) // 100], finite[-1])
     return linear(name, finite)
 
@@ -80,7 +80,7 @@ def elapsed(seconds: float) -> Axis:
 
 
 def _logarithmic(name: str, low: float, high: float) -> Axis:
-    decades = math.log10(high / low)
+    decades = math.log10(high) - math.log10(low)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     if decades <= 2.5:
         marks = [m * 10.0**power for power in range(first, last + 1) for m in (1, 2, 5)]
@@ -92,7 +92,7 @@ def _logarithmic(name: str, low: float, high: float) -> Axis:
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    finite = [v for v in values if math.isfinite(v)]
+    finite = [max(-_HUGE, min(_HUGE, v)) for v in values if math.isfinite(v)]
     return (min(finite), max(finite)) if finite else (0.0, 1.0)
 
 

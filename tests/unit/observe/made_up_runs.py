@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from elastic_runtime.observe import events as ev
 from elastic_runtime.observe.events import Event
@@ -122,6 +123,7 @@ class Story:
         return list(changes())
 
 
+@cache
 def mnist() -> list[Event]:
     """A laptop's job of 68 seconds: two workers killed, one drained, a parameter server lost."""
     story = Story()
@@ -153,6 +155,7 @@ def mnist() -> list[Event]:
     return story.finish(68)
 
 
+@cache
 def ten_seconds() -> list[Event]:
     story = Story("tiny", records=600, epochs=1)
     story.start("worker", 0, 0.1)
@@ -162,6 +165,7 @@ def ten_seconds() -> list[Event]:
     return story.finish(9.6)
 
 
+@cache
 def week() -> list[Event]:
     """Seven days, eight workers, someone lost every few hours, a night without any."""
     day = 86_400.0
@@ -205,6 +209,7 @@ def week() -> list[Event]:
     return story.finish(7 * day)
 
 
+@cache
 def five_hundred_workers() -> list[Event]:
     story = Story("big", records=90_000_000, epochs=3, seed=5)
     for index in range(8):
@@ -232,6 +237,7 @@ def five_hundred_workers() -> list[Event]:
     return story.finish(5400)
 
 
+@cache
 def failure() -> list[Event]:
     story = Story("heart", records=3000, epochs=3)
     story.start("ps", 0, 0.2)
@@ -246,6 +252,7 @@ def failure() -> list[Event]:
     return story.finish(15, "failed", error)
 
 
+@cache
 def not_a_number() -> list[Event]:
     story = Story("diverged", records=6000, epochs=1)
     story.start("worker", 0, 0.1)
@@ -256,14 +263,17 @@ def not_a_number() -> list[Event]:
     return story.finish(42, "stopped")
 
 
+@cache
 def without_evaluation() -> list[Event]:
     return [e for e in mnist() if not isinstance(e, ev.Evaluation)]
 
 
+@cache
 def running() -> list[Event]:
     return [e for e in mnist() if e.time < BEGIN + 30]
 
 
+@cache
 def empty() -> list[Event]:
     return []
 
