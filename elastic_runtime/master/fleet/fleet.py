@@ -41,6 +41,7 @@ from elastic_runtime.master.fleet.events import (
 from elastic_runtime.master.fleet.seats import Seat, Seats, SeatState
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role, pod_name
 
+_MAY_START = (Begin, PodSeen, PodEnded, Scale, Tick)
 _TOLD = {"completed": ExitCause.COMPLETED, "drained": ExitCause.DRAINED}
 _WORDS = {
     ExitCause.ERROR: "failed",
@@ -104,7 +105,7 @@ class Fleet:
     def handle(self, event: Event) -> list[Effect]:
         """What is to be done about this event."""
         effects = self._react(event)
-        if self._serving and isinstance(event, Begin | PodSeen | PodEnded | Scale | Tick):
+        if self._serving and isinstance(event, _MAY_START):
             effects += self._fill(event.now)
         return effects + self._notice()
 
