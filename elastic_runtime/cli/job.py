@@ -6,6 +6,7 @@ A living master is asked; without one, the files it left in the run folder tell.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shutil
 import sys
@@ -20,6 +21,7 @@ from elastic_runtime.cli.runs import Run, all_runs, find
 from elastic_runtime.cli.state import State, ask_to_stop, plain, state
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.observe import figures, words
+from elastic_runtime.platform.process import claim
 
 _run_dir = click.option("--run_dir", type=click.Path(path_type=Path), help="The job's run folder. [runs/JOB]")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -86,7 +88,7 @@ def status(run: Run, as_json: bool) -> None:
     parts = [f"epoch {reply.epoch} of {reply.epochs}", f"version {reply.version}", f"{done} of {total}"]
     if found.is_live:
         parts.append(f"{figures.figure(reply.records_per_second)} records/s")
-    if reply.loss:
+    if math.isfinite(reply.loss):
         parts.append(f"loss {figures.figure(reply.loss)}")
     click.echo(", ".join(parts))
     for evaluation in list(reply.evaluations)[-1:]:
@@ -155,8 +157,10 @@ def logs(run: Run, pod: str, follow: bool) -> None:
 def stop(run: Run, timeout: float) -> None:
     """Let a job drain, save a checkpoint, and end."""
     master = run.master()
-    if master is None and not state(run).is_live:
-        click.echo(f"job {run.job} is not running")
+    found = state(run)
+    if master is None and not found.is_live:
+        remedy = f"; `elasticdl job clean {run.job}` ends what is left of it" if found.is_orphaned else ""
+        click.echo(f"job {run.job} is not running{remedy}")
         return
     ask_to_stop(run, "asked for by `elasticdl job stop`")
     process = processes.hold(master) if master else None
@@ -191,8 +195,9 @@ def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
     )
     if keep_files:
         return
-    files = [path for path in run.folder.rglob("*") if path.is_file()]
-    shutil.rmtree(run.folder)
+    with claim(run.folder, run.job):  # no successor may begin in a folder that is going away
+        files = [path for path in run.folder.rglob("*") if path.is_file()]
+        shutil.rmtree(run.folder)
     click.echo(f"removed {run.folder} with {figures.plural(len(files), 'file')}")
 
 

@@ -5,10 +5,12 @@ The options are those of `JobSpec`; click only carries them.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, cast
 
 import click
 
+from elastic_runtime.errors import InputError
 from elastic_runtime.spec.entry import command_line
 from elastic_runtime.spec.flags import Command
 from elastic_runtime.spec.model_path import resolve
@@ -25,11 +27,15 @@ class JobCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the job; its exit code is the command's."""
         spec = command_line(cast("Command", self.name), ctx.args)
-        if spec.platform == "process":
-            resolve(spec.model_zoo, spec.model_def)
+        if spec.platform == "kubernetes":
+            raise InputError("jobs on Kubernetes are not there yet", remedy="--platform=process runs it here")
+        resolve(spec.model_zoo, spec.model_def)
+        from elastic_runtime.cli.live import live_view
         from elastic_runtime.master.app import run
 
-        return run(spec)
+        view = live_view()
+        with view or contextlib.nullcontext():
+            return run(spec, view.show if view else None)
 
 
 train, evaluate, predict = JobCommand("train"), JobCommand("evaluate"), JobCommand("predict")

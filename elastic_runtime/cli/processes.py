@@ -33,14 +33,11 @@ def processes_of(run: Run) -> list[Found]:
     """Every living process of this run but this one."""
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if pid == os.getpid() or not _belongs(pid, run):
-            continue
-        with contextlib.suppress(ProcessLookupError):
-            file = os.pidfd_open(pid)
+        if pid != os.getpid() and _belongs(pid, run) and (process := hold(pid)):
             if _belongs(pid, run):
-                found.append(Found(pid, file))
+                found.append(process)
             else:
-                os.close(file)
+                os.close(process.file)
     return found
 
 
@@ -77,6 +74,8 @@ def hold(pid: int) -> Found | None:
 
 
 def _belongs(pid: int, run: Run) -> bool:
+    if pid == run.master():
+        return True
     here = Path("/proc") / str(pid)
     try:
         if here.stat().st_uid != os.getuid():

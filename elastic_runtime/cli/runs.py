@@ -10,7 +10,7 @@ from pathlib import Path
 from elastic_runtime.errors import InputError, nearest
 
 RUNS = Path("runs")
-_WRITTEN_BY_A_JOB = ("master.lock", "status.json", "summary.json", "pods", "logs")
+_WRITTEN_BY_A_JOB = ("job.json", "master.lock", "status.json", "summary.json", "pods", "logs")
 
 
 @dataclass(frozen=True, slots=True)

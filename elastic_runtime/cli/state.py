@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from google.protobuf.message import Message
 
 from elastic_runtime.cli.runs import Run
 from elastic_runtime.errors import ElasticError
+from elastic_runtime.platform.process.folder import RunFolder
 from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
 
 _ANSWER_SECONDS = 5.0
@@ -68,18 +70,22 @@ def _ask(run: Run, method: str, request: Message) -> Any:
 
 def _written(run: Run) -> master_pb2.StatusReply:
     reply = master_pb2.StatusReply(job=run.job)
-    for name in ("status.json", "summary.json"):
-        if text := run.read(name):
-            try:
-                return json_format.Parse(text, reply, ignore_unknown_fields=True)
-            except json_format.ParseError as error:
-                raise ElasticError(f"not the state of a job: {error}", where=str(run.folder / name)) from None
+    name = next((name for name in ("status.json", "summary.json") if run.read(name)), "")
+    try:
+        json_format.Parse(run.read(name) if name else "{}", reply, ignore_unknown_fields=True)
+    except json_format.ParseError as error:
+        raise ElasticError(f"not the state of a job: {error}", where=str(run.folder / name)) from None
+    for pod in reply.pods:
+        if pod.state == "running" and not RunFolder(run.folder).running(pod.name):
+            pod.state = "lost"
     return reply
 
 
 def _value(field: Any, value: Any) -> Any:
     if field.message_type and field.message_type.GetOptions().map_entry:
-        return dict(value)
+        return {key: item if math.isfinite(item) else None for key, item in value.items()}
     if field.is_repeated:
         return [plain(item) if field.message_type else item for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number
     return plain(value) if field.message_type else value

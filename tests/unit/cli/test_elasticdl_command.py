@@ -100,6 +100,12 @@ def test_a_model_that_is_not_there_is_found_out_before_anything_starts(tmp_path,
     assert not any(tmp_path.iterdir())
 
 
+def test_a_job_on_kubernetes_is_refused_rather_than_run_here(capsys):
+    code, err = end_of(capsys, "train", "--job_name=j", *TRAIN, "--image_name=i")
+    assert code == 2
+    assert err.splitlines()[-1].startswith("error: jobs on Kubernetes are not there yet")
+
+
 def test_ends_have_their_exit_codes(capsys):
     def raising(error):
         def body():

@@ -74,7 +74,7 @@ def test_a_job_tells_the_same_from_its_master_and_from_its_files(folder, tell, i
         "name": "elasticdl-mnist-worker-3",
         "role": "worker",
         "index": 1,
-        "state": "running",
+        "state": "running" if is_alive else "lost",
         "pid": 9,
         "started": 2.5,
         "relaunched_because": "preempted",
@@ -107,6 +107,7 @@ def test_a_job_whose_master_vanished_is_not_said_to_run(folder, tell):
     _, out, _ = tell("status", "mnist")
     assert out.startswith("job mnist: without master\n")
     assert "Start the same command again to go on" in out
+    assert tell("stop", "mnist")[1].startswith("job mnist is not running; `elasticdl job clean mnist` ends")
 
 
 def test_a_finished_job_is_told_from_its_summary_too(folder, tell):
@@ -114,6 +115,13 @@ def test_a_finished_job_is_told_from_its_summary_too(folder, tell):
     (folder / "summary.json").write_text(json.dumps(summary))
     status = json.loads(tell("status", "mnist", "--json")[1])
     assert (status["status"], status["records_done"]) == ("succeeded", 12)
+
+
+def test_a_figure_that_is_no_number_is_null_for_programs_and_left_out_for_people(folder, tell):
+    (folder / "status.json").write_text('{"status": "failed", "loss": "NaN", "records_done": "3"}')
+    status = json.loads(tell("status", "mnist", "--json")[1], parse_constant=pytest.fail)
+    assert (status["loss"], status["records_done"]) == (None, 3)
+    assert "loss" not in tell("status", "mnist")[1]
 
 
 def test_a_torn_file_is_told_in_one_line(folder, tell):
