@@ -195,9 +195,10 @@ def from_json(line: str | bytes) -> Event | None:
     """The event of a line, or None if it is torn, of an unknown kind or not an event at all."""
     try:
         raw = json.loads(line)
-        cls = _KINDS[raw.pop("kind")]
-        known = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-        values: dict[str, Any] = {name: _READ[known[name]](raw[name]) for name in known if name in raw}
+        cls = _KINDS[raw["kind"]]
+        values: dict[str, Any] = {
+            name: read(raw[name]) for name, read in _READERS[cls].items() if name in raw
+        }
         event = cls(**values)
         return event if 0 <= event.time < _YEAR_10000 else None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -301,4 +302,7 @@ _READ: Mapping[str, Callable[[object], object]] = {
     "float": _float,
     "float | None": lambda value: None if value is None else _float(value),
     "Mapping[str, float]": _floats,
+}
+_READERS = {
+    cls: {field.name: _READ[str(field.type)] for field in dataclasses.fields(cls)} for cls in _KINDS.values()
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -22,10 +23,11 @@ _PACKAGES = (
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def versions(packages: Iterable[str] = _PACKAGES) -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Python's version and those of the packages that are installed."""
     found = {"python": platform.python_version()}
-    for package in packages:
+    for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -33,7 +35,8 @@ def versions(packages: Iterable[str] = _PACKAGES) -> dict[str, str]:
     return found
 
 
-def facts() -> dict[str, str | int]:
+@cache
+def facts() -> Mapping[str, str | int]:
     """Cores and bytes of memory this process may use, and the system."""
     return {
         "cores": len(os.sched_getaffinity(0)),

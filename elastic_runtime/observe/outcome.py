@@ -26,5 +26,6 @@ def write_outcome(folder: Path, *, model: str = "", facts: Sequence[Fact] = ()) 
     story = events.read_events(folder / events.FILE_NAME)
     summary = summarize(History.of(story), model=model)
     write_summary(summary, folder / FILE_NAME)
-    write_atomically(folder / REPORT_NAME, render(story, summary, facts))
+    page = render(story, summary, facts)
+    write_atomically(folder / REPORT_NAME, page, durable=summary.status != "running")
     return summary

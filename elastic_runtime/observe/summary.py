@@ -100,7 +100,8 @@ def summarize(history: History, *, model: str = "") -> Summary:
 def write_summary(summary: Summary, path: Path) -> None:
     """Write `summary.json`, whole or not at all."""
     values = _plain(dataclasses.asdict(summary))
-    write_atomically(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(values, indent=2, allow_nan=False)
+    write_atomically(path, f"{text}\n", durable=summary.status != "running")
 
 
 def read_summary(path: Path) -> Summary:
