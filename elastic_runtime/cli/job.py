@@ -179,7 +179,7 @@ def stop(run: Run, timeout: float) -> None:
 @click.option("--force", is_flag=True, help="End the job even if its master is alive.")
 @click.option("--grace", default=10.0, show_default=True, help="Seconds between SIGTERM and SIGKILL.")
 def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
-    """End what is left of a job's processes and remove its run folder, with all that is in it."""
+    """End what is left of a job, and remove its run folder."""
     master = run.master()
     if master and not force:
         raise ElasticError(

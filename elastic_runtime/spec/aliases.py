@@ -115,9 +115,8 @@ def _image_base(given: Given) -> tuple[dict[str, str], str]:
     image, zoo = given["image_base"], given.get("model_zoo", "")
     builds = given.get("docker_image_prefix") or given.get("docker_image_repository")
     if not builds and os.path.isabs(zoo) and not os.path.exists(zoo):
-        return {
-            "image_name": image
-        }, f"--image_base is taken as --image_name: {zoo} is not here, so it is in {image}"
+        notice = f"--image_base is taken as --image_name: {zoo} is not here, so it is in {image}"
+        return {"image_name": image}, notice
     return {"base_image": image}, "--image_base is now called --base_image: the job's image is built on it"
 
 
@@ -153,9 +152,8 @@ def _aux_params(given: Given) -> tuple[dict[str, str], str]:
         )
     if not values[text]:
         return {}, f"--aux_params={text} does nothing: workers are relaunched anyway"
-    return {
-        "relaunch_on_worker_failure": "0"
-    }, "--aux_params=disable_relaunch is now --relaunch_on_worker_failure=0"
+    notice = "--aux_params=disable_relaunch is now --relaunch_on_worker_failure=0"
+    return {"relaunch_on_worker_failure": "0"}, notice
 
 
 TRANSLATED: dict[str, tuple[str, Translation]] = {

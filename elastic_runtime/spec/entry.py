@@ -53,7 +53,8 @@ def command_line(command: Command, argv: Sequence[str] | None = None) -> JobSpec
         raise SystemExit(0)
     parsed = parse(command, argv)
     literal = f"--job_name={parsed.spec.job_name}"
-    if parsed.spec.job_name and literal not in argv:
+    is_ours = list(argv) == sys.argv[len(sys.argv) - len(argv) :]
+    if is_ours and parsed.spec.job_name and literal not in argv:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], literal])  # noqa: S606 - this program again
     for notice in parsed.notices:
         say(f"notice: {notice}")

@@ -1,5 +1,4 @@
-"""How an option is declared: once, as a field of `JobSpec`, with all that the command line and the docs say
-of it.
+"""How an option is declared: once, as a field of `JobSpec`, with all that help and docs say of it.
 
 `flag()` declares one; a group is the class that declares it, and its docstring the group's title. `flags()`
 gives the options back in order, for whoever parses, prints or generates them.
@@ -117,25 +116,21 @@ class Flag:
             return "one of " + ", ".join(self.choices)
         words = {bool: "true or false", int: "a whole number", float: "a number"}
         bounds = [
-            f"{sign} {getattr(mark, name):g}"
+            f"{sign} {getattr(mark, name)}"
             for mark in self.info.metadata
             for name, sign in (("ge", ">="), ("gt", ">"), ("le", "<="))
             if hasattr(mark, name)
         ]
-        return " ".join([words.get(self.kind, "text"), *bounds])
+        return f"{words.get(self.kind, 'text')} {' and '.join(bounds)}".strip()
 
     def default(self, command: Command | None = None) -> Any:
         """The default, which may differ for a command."""
         return self.extra.by_command.get(command, self.info.default) if command else self.info.default
 
 
+@functools.cache
 def flags(spec: type[BaseModel]) -> tuple[Flag, ...]:
     """Every option of a spec, group by group, in the order of declaration."""
-    return _flags(spec)
-
-
-@functools.cache
-def _flags(spec: type[BaseModel]) -> tuple[Flag, ...]:
     found = []
     for group in spec.__bases__:
         title = (group.__doc__ or "").strip().rstrip(".")

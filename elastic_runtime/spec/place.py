@@ -22,6 +22,7 @@ from elastic_runtime.spec.values import (
     WorkerPriorityText,
 )
 
+_MOST_PODS = 99_999  # a longer number would not fit into a pod's name
 _MEMBERS: tuple[Command, ...] = ("worker", "ps")
 
 
@@ -45,7 +46,12 @@ class Elasticity(Group):
     """Workers and parameter servers."""
 
     num_workers: Whole = flag(
-        2, "workers wanted, and the most there will be", takes=JOB, ge=0, by_command={"master": 0}
+        2,
+        "workers wanted, and the most there will be",
+        takes=JOB,
+        ge=0,
+        le=_MOST_PODS,
+        by_command={"master": 0},
     )
     min_workers: Whole = flag(1, "workers without which the job waits", takes=JOB, ge=0)
     num_ps_pods: Whole | None = flag(
@@ -53,6 +59,7 @@ class Elasticity(Group):
         "parameter servers",
         takes=(*JOB, "ps"),
         ge=0,
+        le=_MOST_PODS,
         identity=True,
         shown="1 with ParameterServerStrategy, otherwise 0",
     )

@@ -72,7 +72,7 @@ def test_the_module_is_the_same_command():
         (["train", "--num_wokers=2"], "error: unknown option --num_wokers (did you mean --num_workers?)\n"),
         (
             ["train", "--num_workers=x", "--job_name=j", *TRAIN],
-            "error: --num_workers: got 'x' (give a whole number >= 0)\n",
+            "error: --num_workers: got 'x' (give a whole number >= 0 and <= 99999)\n",
         ),
         (["job", "lst"], "error: No such command 'lst'. Did you mean 'list'?\n"),
     ],
