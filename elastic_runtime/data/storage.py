@@ -66,6 +66,11 @@ def join(folder: str, *names: str) -> str:
     return posixpath.join(folder, *names)
 
 
+def absolute(uri: str) -> str:
+    """The one spelling of a location that `list_files` uses."""
+    return _uri(*filesystem(uri)).rstrip("/")
+
+
 def is_hidden(name: str) -> bool:
     """Whether a file of this name is no data: hidden, or a temporary of somebody's."""
     return name.startswith((".", "_")) or name.endswith((".tmp", "~"))
@@ -73,12 +78,13 @@ def is_hidden(name: str) -> bool:
 
 def list_files(origin: str) -> list[str]:
     """The files meant by a file, folder, glob or comma-separated list of these, in that order; never none."""
-    if not origin.strip():
+    places = [place.strip() for place in origin.split(",") if place.strip()]
+    if not places:
         raise InputError(
-            "no data location is given", remedy="name a file, a folder, a glob or a list with commas"
+            "no data location is given", remedy="name a file, folder, glob or a list with commas"
         )
-    whole = "," not in origin or _exists(origin)
-    places = [origin] if whole else [place.strip() for place in origin.split(",") if place.strip()]
+    if len(places) > 1 and _exists(origin):
+        places = [origin]
     files = [file for place in places for file in _files_at(place)]
     if len(set(files)) < len(files):
         raise InputError("the same file is named twice", where=next(f for f in files if files.count(f) > 1))
@@ -90,10 +96,9 @@ def holds_only_folders(place: str) -> bool:
     fs, path = filesystem(place)
     if not fs.isdir(path):
         return False
-    entries = [
-        e for e in fs.ls(path, detail=True) if not is_hidden(posixpath.basename(e["name"].rstrip("/")))
-    ]
-    return bool(entries) and all(entry["type"] == "directory" for entry in entries)
+    entries = {posixpath.basename(e["name"].rstrip("/")): e["type"] for e in fs.ls(path, detail=True)}
+    kinds = {kind for name, kind in entries.items() if not is_hidden(name)}
+    return kinds == {"directory"}
 
 
 def _exists(uri: str) -> bool:

@@ -32,7 +32,7 @@ _NPZ_DAMAGE = (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError)
 def open_arrays(request: ConvertRequest) -> Source:
     """One record for each row of the arrays, which must be of equal length."""
     arrays = load_arrays(request.source)
-    columns = select(request.schema, arrays.keys(), request.source)
+    columns = select(request.schema, list(arrays), request.source)
     chosen = [arrays[column.origin] for column in columns]
     lengths = {c.origin: len(a) if a.ndim else 0 for c, a in zip(columns, chosen, strict=True)}
     if len(set(lengths.values())) != 1:
@@ -41,7 +41,13 @@ def open_arrays(request: ConvertRequest) -> Source:
         raise InputError(f"the arrays differ in length ({found})", where=request.source, remedy=remedy)
     typed = tuple(_typed(c, a, request.source) for c, a in zip(columns, chosen, strict=True))
     total = next(iter(lengths.values()))
-    return Source(_rows(request.source, chosen, total), _Encoder(typed), total, unit="row")
+    return Source(
+        storage.list_files(request.source),
+        _rows(request.source, chosen, total),
+        _Encoder(typed),
+        total,
+        unit="row",
+    )
 
 
 def load_arrays(source: str) -> Mapping[str, Array]:

@@ -35,7 +35,7 @@ def open_csv(request: ConvertRequest) -> Source:
     places = tuple(header.index(column.origin) for column in columns)
     whole = [row.data for row in sample if not row.fault]
     typed = tuple(c.of(infer(cells[i] for cells in whole)) for c, i in zip(columns, places, strict=True))
-    return Source(itertools.chain(sample, rows), _Encoder(typed, places))
+    return Source(files, itertools.chain(sample, rows), _Encoder(typed, places))
 
 
 @dataclass(frozen=True)

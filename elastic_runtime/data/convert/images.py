@@ -28,7 +28,7 @@ def open_images(request: ConvertRequest) -> Source:
     mode = request.image_mode or ("L" if first.mode in ("1", "L") else "RGB")
     size = _size(request.image_size) or first.size
     encoder = _Encoder(mode, size, scale=bool(request.image_size))
-    return Source(_rows(files), encoder, total=len(files), unit="image")
+    return Source([file for file, _, _ in files], _rows(files), encoder, total=len(files), unit="image")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ def convert(request: ConvertRequest, progress: Progress | None = None) -> Conver
     work = ShardWriter(source.encode, source.unit, request.compressor, request.on_error == "skip")
     files: list[tuple[str, str]] = []
     records = rejects = 0
-    with Staging(request.output, split.parts) as staging:
+    staging = Staging(request.output, split.parts)
+    staging.refuse_own(source.files)
+    with staging:
         for written in _write(work, _shards(source, split, request, staging), _processes(request, staging)):
             staging.reject(written.rejects)
             records += written.records

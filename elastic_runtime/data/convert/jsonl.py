@@ -31,7 +31,7 @@ def open_jsonl(request: ConvertRequest) -> Source:
             )
     columns = chosen or [Column(key, key) for key in kinds]
     typed = tuple(column.of(kinds[column.origin]) for column in columns)
-    return Source(itertools.chain(sample, rows), _Encoder(typed, exact=not chosen))
+    return Source(files, itertools.chain(sample, rows), _Encoder(typed, exact=not chosen))
 
 
 @dataclass(frozen=True)

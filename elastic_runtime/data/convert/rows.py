@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -29,6 +29,7 @@ class Source:
     `encode` raises an `InputError` for a row that it cannot take, and must be picklable.
     """
 
+    files: Sequence[str]
     rows: Iterator[Row]
     encode: Callable[[Any], bytes]
     total: int | None = None

@@ -108,7 +108,8 @@ def _fits(text: str, kind: Kind) -> bool:
         from_text(text, kind)
     except InputError:
         return False
-    return kind is Kind.INT or not text.strip().lstrip("+-").isdigit()  # a long number is a name, not a float
+    is_whole = text.strip().lstrip("+-").isdigit()  # a whole number beyond int64 is a name, and no float
+    return not is_whole or kind is Kind.INT or _fits(text, Kind.INT)
 
 
 def _parse_one(item: str) -> Column:

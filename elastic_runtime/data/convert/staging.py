@@ -35,6 +35,17 @@ class Staging:
         self.rejects_file = storage.join(self.output, _REJECTS)
         self._rejects = ""
 
+    def refuse_own(self, sources: Iterable[str]) -> None:
+        """Sources that `commit` would remove or replace must not be converted."""
+        folders = {storage.absolute(storage.join(self.output, part)) for part in ("", *self._parts)}
+        for file in sources:
+            folder, _, name = file.rpartition("/")
+            if folder in folders and _DATA.fullmatch(name):
+                remedy = "choose another output folder"
+                raise InputError(
+                    "a file of the source would be replaced by the output", where=file, remedy=remedy
+                )
+
     @property
     def shared(self) -> bool:
         """Whether other processes see what is written here."""

@@ -24,7 +24,8 @@ def open_tfrecord(request: ConvertRequest) -> Source:
     """All records of the files."""
     if request.schema:
         raise InputError("TFRecords are copied as they are, a schema cannot be applied", where=request.source)
-    return Source(_read(storage.list_files(request.source)), bytes, unit="record")
+    files = storage.list_files(request.source)
+    return Source(files, _read(files), bytes, unit="record")
 
 
 def _read(files: list[str]) -> Iterator[Row]:

@@ -52,17 +52,14 @@ class TextReader:
         """Exactly the lines from `start` to `end` of a file."""
         lines = self._scanned(source)
         if not 0 <= start <= end <= lines.count:
-            raise InputError(
-                f"records {start} to {end} are asked for, but there are {lines.count}", where=source
-            )
+            raise InputError(f"records {start} to {end} are asked of {lines.count}", where=source)
         if start == end:
             return []
+        ahead = start % _STRIDE
         with _open(source) as file:
             file.seek(lines.places[start // _STRIDE])
-            ahead = start % _STRIDE
-            records = [
-                line for _, line in itertools.islice(self._walk(file, source), ahead, ahead + end - start)
-            ]
+            wanted = itertools.islice(self._walk(file, source), ahead, ahead + end - start)
+            records = [line for _, line in wanted]
         if len(records) != end - start:
             raise ElasticError(f"it became shorter: no record {start + len(records)} any more", where=source)
         return records
@@ -137,7 +134,7 @@ class CSVReader(TextReader):
                 begin, row, quotes = offset, [], 0
         if row:
             raise ElasticError(
-                f"the row that starts {offset - begin} bytes before its end has an open quote", where=source
+                f"a quote is never closed, {offset - begin} bytes before the end", where=source
             )
 
 
