@@ -1,4 +1,4 @@
-"""What model modules may import: the names of the modes, callbacks, a base for prediction, and layers Keras lacks."""
+"""What model modules may import: modes, callbacks, a base for prediction, and layers that Keras lacks."""
 
 from elastic_runtime.layers.callbacks import LearningRateScheduler, MaxStepsStopping, SavedModelExporter
 from elastic_runtime.layers.mode import Mode

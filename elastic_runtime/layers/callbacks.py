@@ -1,4 +1,4 @@
-"""Callbacks that go by the model's version, which all workers agree on, instead of a worker's own count of batches."""
+"""Callbacks that go by the model's version, on which all workers agree, instead of a count of batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 
-class LearningRateScheduler(keras.callbacks.Callback):
+class LearningRateScheduler(keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the optimizer's learning rate before each batch to `schedule(version)`."""
 
     def __init__(self, schedule: Callable[[int], float]) -> None:
@@ -23,7 +23,7 @@ class LearningRateScheduler(keras.callbacks.Callback):
         self.model.optimizer.learning_rate = float(rate)
 
 
-class MaxStepsStopping(keras.callbacks.Callback):
+class MaxStepsStopping(keras.callbacks.Callback):  # type: ignore[misc]
     """Ends the training once the model's version has reached `max_steps`."""
 
     def __init__(self, max_steps: int) -> None:
@@ -36,7 +36,7 @@ class MaxStepsStopping(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
-class SavedModelExporter(keras.callbacks.Callback):
+class SavedModelExporter(keras.callbacks.Callback):  # type: ignore[misc]
     """Writes a SavedModel at the end of the training, to `path` or else to the job's own output folder."""
 
     def __init__(self, path: str = "") -> None:

@@ -1,6 +1,7 @@
 """Preprocessing layers of the old ElasticDL that Keras itself has no like of; for all others use Keras' own.
 
-They hold no weights. Put them into `feed`, or into the model if whoever loads the exported model may need this package.
+They hold no weights. Put them into `feed`, or into the model if whoever loads the exported model may need
+this package.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import tensorflow as tf
 
 
 @keras.saving.register_keras_serializable("elasticdl")
-class LogRound(keras.layers.Layer):
-    """The rounded logarithm as an id below `num_bins`, or `default_value` if it is no such id; base e if none is given."""
+class LogRound(keras.layers.Layer):  # type: ignore[misc]
+    """The rounded logarithm (base e unless told) as an id below `num_bins`, or else `default_value`."""
 
     def __init__(
         self, num_bins: int, default_value: int = 0, base: float | None = None, **kwargs: Any
@@ -31,12 +32,12 @@ class LogRound(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """For saving."""
         own = {"num_bins": self.num_bins, "default_value": self.default_value, "base": self.base}
-        return super().get_config() | own
+        return dict(super().get_config(), **own)
 
 
 @keras.saving.register_keras_serializable("elasticdl")
-class RoundIdentity(keras.layers.Layer):
-    """The rounded number as an id below `num_buckets`, or `default_value` if it is no such id."""
+class RoundIdentity(keras.layers.Layer):  # type: ignore[misc]
+    """The rounded number as an id below `num_buckets`, or else `default_value`."""
 
     def __init__(self, num_buckets: int, default_value: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -48,11 +49,13 @@ class RoundIdentity(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""
-        return super().get_config() | {"num_buckets": self.num_buckets, "default_value": self.default_value}
+        return dict(
+            super().get_config(), **{"num_buckets": self.num_buckets, "default_value": self.default_value}
+        )
 
 
 @keras.saving.register_keras_serializable("elasticdl")
-class ToNumber(keras.layers.Layer):
+class ToNumber(keras.layers.Layer):  # type: ignore[misc]
     """Strings parsed as numbers of `out_type`; an empty string is `default_value`."""
 
     def __init__(self, out_type: Any, default_value: float, **kwargs: Any) -> None:
@@ -68,12 +71,12 @@ class ToNumber(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """For saving."""
         own = {"out_type": self.out_type.name, "default_value": self.default_value}
-        return super().get_config() | own
+        return dict(super().get_config(), **own)
 
 
 @keras.saving.register_keras_serializable("elasticdl")
-class ConcatenateWithOffset(keras.layers.Layer):
-    """Shifts the ids of each input by its offset, then concatenates them: several features share one embedding table."""
+class ConcatenateWithOffset(keras.layers.Layer):  # type: ignore[misc]
+    """Shifts each input's ids by its offset and concatenates them, so that features share an embedding."""
 
     def __init__(self, offsets: Sequence[int], axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -90,7 +93,7 @@ class ConcatenateWithOffset(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""
-        return super().get_config() | {"offsets": self.offsets, "axis": self.axis}
+        return dict(super().get_config(), **{"offsets": self.offsets, "axis": self.axis})
 
 
 def _shifted(ids: Any, offset: int) -> Any:

@@ -1,4 +1,4 @@
-"""Runs the user's Keras callbacks at the moments the contract names; the model's version stands for the batch number."""
+"""Runs the user's Keras callbacks; where Keras gives the number of a batch, they get the model's version."""
 
 from __future__ import annotations
 

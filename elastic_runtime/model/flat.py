@@ -1,7 +1,8 @@
-"""A Keras model's variables as the two flat buffers of `elastic_runtime.rpc.layout`, and its optimizer's slots likewise.
+"""A Keras model as the two flat buffers of `elastic_runtime.rpc.layout`, and its optimizer's slots likewise.
 
-Everything that leaves a worker - pulls, pushes, checkpoints, snapshots - is one flat float32 array; this is the only place
-that knows how Keras variables lie in it. Reading, assigning and flattening gradients are compiled once per model.
+Everything that leaves a worker - pulls, pushes, checkpoints, snapshots - is one flat float32 array; this is
+the only place that knows how Keras variables lie in it. Reading, assigning and flattening gradients are
+compiled once per model.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ class _Group:
     def __init__(self, variables: Sequence[Any]) -> None:
         self.variables = list(variables)
         self.size = sum(int(np.prod(v.shape, dtype=np.int64)) for v in self.variables)
-        self._read = tf.function(self._traced_read, autograph=False)
+        self._read = tf.function(self.now, autograph=False)
         self._assign = tf.function(
             self._traced_assign, autograph=False, input_signature=[tf.TensorSpec([self.size], tf.float32)]
         )
 
+    def now(self) -> tf.Tensor:
+        """The present values as a tensor; to be traced."""
+        return _joined([tf.convert_to_tensor(v.value) for v in self.variables])
+
     def read(self) -> np.ndarray:
-        """The variables' present values."""
+        """A copy of the present values."""
         return np.array(self._read()) if self.variables else np.empty(0, np.float32)
 
     def assign(self, values: np.ndarray) -> None:
@@ -45,9 +50,6 @@ class _Group:
             raise ValueError(f"a buffer of shape {values.shape} for {self.size} values")
         if self.variables:
             self._assign(tf.convert_to_tensor(values, tf.float32))
-
-    def _traced_read(self) -> tf.Tensor:
-        return _joined([tf.convert_to_tensor(v.value) for v in self.variables])
 
     def _traced_assign(self, values: tf.Tensor) -> None:
         sizes = [int(np.prod(v.shape, dtype=np.int64)) for v in self.variables]
@@ -60,8 +62,8 @@ class _Group:
 class FlatModel:
     """A built Keras model as flat buffers.
 
-    Whole-number state (counters) is rounded when assigned, for the sum of two workers' changes need not be whole;
-    float32 holds such numbers exactly up to 16 million.
+    Whole-number state (counters) is rounded when assigned, for the sum of two workers' changes need not be
+    whole; float32 holds such numbers exactly up to 16 million.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -82,6 +84,10 @@ class FlatModel:
         self._weights.assign(weights)
         self._state.assign(state)
 
+    def state_now(self) -> tf.Tensor:
+        """The present state as one flat tensor; to be called inside a `tf.function`."""
+        return self._state.now()
+
     @property
     def weights(self) -> list[Any]:
         """The trainable Keras variables in layout order."""
@@ -97,10 +103,10 @@ class FlatModel:
 
 
 class Slots:
-    """The variables an optimizer keeps beside each weight, as flat buffers by name (`momentum`, `velocity`, ...).
+    """What an optimizer keeps beside each weight, as flat buffers by name (`momentum`, `velocity`, ...).
 
-    Names and order are Keras' own, which parameter servers use too, so a checkpoint of either can be restored by the
-    other.
+    Names and order are Keras' own, which parameter servers use too, so a checkpoint of either can be restored
+    by the other.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer, weights: Sequence[Any]) -> None:

@@ -1,7 +1,8 @@
 """Loads a model module: one Python file of the zoo whose symbols say what to train, on what, and how.
 
 The symbols are looked up under their own names or those the user gives, checked at once, and handed on as a
-`ModelModule`, in which contracts of every age look alike. `docs/model_contract.md` is the contract in the user's words.
+`ModelModule`, in which contracts of every age look alike. `docs/model_contract.md` is the contract in the
+user's words.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DEFAULT_NAMES = {"prediction_outputs_processor": "PredictionOutputsProcessor"}
 
 @dataclass(frozen=True)
 class ModelModule:
-    """A loaded model module. Every `create_...` makes a new thing, and tells errors of the user's code as such."""
+    """A loaded model module; every `create_...` makes a new thing, and tells errors as the user's."""
 
     path: Path
     feed: Callable[..., Any]
@@ -58,9 +59,9 @@ def load(
 ) -> ModelModule:
     """Load the module at `path`.
 
-    `symbol` names the model in it; `names` gives symbols of the contract another name there, or, dotted, in another
-    module of the zoo; `model_params` are keyword arguments of the model's factory; `zoo` is the folder that imports
-    between model files start from (default: the file's own).
+    `symbol` names the model in it; `names` gives symbols of the contract another name there, or, dotted, in
+    another module of the zoo; `model_params` are keyword arguments of the model's factory; `zoo` is the
+    folder that imports between model files start from (default: the file's own).
     """
     return _Loader(path, names or {}, Zoo(zoo or path.parent, path)).load(symbol, model_params or {})
 
@@ -111,7 +112,7 @@ class _Loader:
         return self._factory(name, functools.partial(found, **params), keras.Model)
 
     def _model_name(self) -> str:
-        """The name the contract has for the model: newer ones first, then the only model class of the module."""
+        """The contract's name for the model, newer ones first; else the only model class of the module."""
         for name in ("custom_model", "CustomModel", "model"):
             if name in self._module:
                 return name

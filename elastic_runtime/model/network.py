@@ -1,8 +1,7 @@
-"""The user's model, loss and optimizer as the two computations every strategy is made of: a forward and backward pass, and
-a prediction.
+"""The two computations of which every strategy is made: a forward and backward pass, and a prediction.
 
-What is done with the gradients is the strategy's business. Both passes are meant to be traced into a strategy's own
-`tf.function`; `stage` says whose code was being traced when an error came.
+What is done with the gradients is the strategy's business. Both passes are meant to be traced into a
+strategy's own `tf.function`; `stage` says whose code was being traced when an error came.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ class Network:
     def build(self, element_spec: Any, *, seed: int = 0) -> FlatModel:
         """Create the variables of a model that has none yet, and lay them out flat.
 
-        `seed` is another number in each worker, so that their dropout differs even where the user has fixed the seed.
+        `seed` is another number in each worker, so that their dropout differs even where the user has fixed
+        the seed.
         """
         features, _ = split(element_spec)
         self._has_training = "training" in inspect.signature(self.model.call).parameters

@@ -1,7 +1,7 @@
-"""Model modules of every age: what older contracts named or shaped otherwise, brought into today's shape or refused.
+"""Model modules of every age: what older contracts shaped otherwise is brought into today's shape or refused.
 
-Nothing is guessed: where the order of arguments changed and the names of the parameters show the old one, that is an
-error, for swapping labels and predictions would train, silently, on the wrong thing.
+Nothing is guessed: where the order of arguments changed and the names of the parameters show the old one,
+that is an error, for swapping labels and predictions would train, silently, on the wrong thing.
 """
 
 from __future__ import annotations

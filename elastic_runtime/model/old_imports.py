@@ -1,8 +1,8 @@
 """Lets model files written for the old ElasticDL import what they always did.
 
-`with old_imports():` makes modules such as `elasticdl.python.common.constants` importable for as long as it lasts; their
-symbols are this program's own. The table names places as text and imports them only when asked for, so that a model
-which needs no reader does not load one.
+`with old_imports():` makes modules such as `elasticdl.python.common.constants` importable for as long as it
+lasts; their symbols are this program's own. The table names places as text and imports them only when asked
+for, so that a model which needs no reader does not load one.
 """
 
 from __future__ import annotations
@@ -14,33 +14,31 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-_LAYERS = "elastic_runtime.layers"
-_PREPROCESSING = ("ConcatenateWithOffset", "LogRound", "RoundIdentity", "ToNumber")
-_KERAS = ("Discretization", "Hashing")
+_LAYERS, _KERAS = "elastic_runtime.layers", "keras.layers"
+_PREPROCESSING = {
+    "ConcatenateWithOffset": ("concatenate_with_offset", _LAYERS),
+    "Discretization": ("discretization", _KERAS),
+    "Hashing": ("hashing", _KERAS),
+    "LogRound": ("log_round", _LAYERS),
+    "RoundIdentity": ("round_identity", _LAYERS),
+    "ToNumber": ("to_number", _LAYERS),
+}
 
 OLD_IMPORTS: dict[str, dict[str, str]] = {
     "elasticdl.python.common.constants": {"Mode": _LAYERS},
     "elasticdl.python.elasticdl.callbacks": {
-        name: _LAYERS for name in ("LearningRateScheduler", "MaxStepsStopping", "SavedModelExporter")
+        "LearningRateScheduler": _LAYERS,
+        "MaxStepsStopping": _LAYERS,
+        "SavedModelExporter": _LAYERS,
     },
     "elasticdl.python.elasticdl.layers.embedding": {"Embedding": _LAYERS},
     "elasticdl.python.data.reader.recordio_reader": {
         "RecordIODataReader": "elastic_runtime.data.readers.old"
     },
     "elasticdl.python.worker.prediction_outputs_processor": {"BasePredictionOutputsProcessor": _LAYERS},
-    "elasticdl_preprocessing.layers": {name: _LAYERS for name in _PREPROCESSING}
-    | {name: "keras.layers" for name in _KERAS},
-}
-OLD_IMPORTS |= {  # one module a layer, too
-    f"elasticdl_preprocessing.layers.{file}": {name: place}
-    for file, name, place in [
-        ("concatenate_with_offset", "ConcatenateWithOffset", _LAYERS),
-        ("discretization", "Discretization", "keras.layers"),
-        ("hashing", "Hashing", "keras.layers"),
-        ("log_round", "LogRound", _LAYERS),
-        ("round_identity", "RoundIdentity", _LAYERS),
-        ("to_number", "ToNumber", _LAYERS),
-    ]
+    "elasticdl_preprocessing.layers": {name: place for name, (_, place) in _PREPROCESSING.items()},
+} | {
+    f"elasticdl_preprocessing.layers.{file}": {name: place} for name, (file, place) in _PREPROCESSING.items()
 }
 
 

@@ -1,4 +1,4 @@
-"""What others need to know of a Keras optimizer: its configuration as plain values, and its rate at a version."""
+"""What others need of a Keras optimizer: its configuration as plain values, and its rate at a version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def optimizer_config(optimizer: keras.optimizers.Optimizer) -> dict[str, object]:
-    """Keras' own `get_config` with the class as `name`, and only plain values: no learning rate, which may be a schedule.
+    """Keras' own `get_config` with the class as `name`, and without the learning rate.
 
     The rate is not part of how an optimizer works: it is told with each update.
     """
@@ -20,7 +20,7 @@ def optimizer_config(optimizer: keras.optimizers.Optimizer) -> dict[str, object]
 
 
 class LearningRate:
-    """The rate of a Keras optimizer at any version, whether it is a number that callbacks set or a schedule."""
+    """The rate of an optimizer at any version, be it a number that callbacks set, or a schedule."""
 
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
         self._optimizer = optimizer

@@ -1,7 +1,8 @@
 """Errors in the user's own code, told as the user would see them in a plain Keras program.
 
-TensorFlow runs `feed`, `loss` and the model from deep inside itself. What is shown here is the error and those frames of its
-traceback that are the user's; frames of TensorFlow, Keras and of this program say nothing to the user.
+TensorFlow runs `feed`, `loss` and the model from deep inside itself. What is shown here is the error and
+those frames of its traceback that are the user's; frames of TensorFlow, Keras and of this program say nothing
+to the user.
 """
 
 from __future__ import annotations
@@ -20,10 +21,22 @@ _NOT_THE_USERS = tuple(
     str(Path(place))
     for place in (
         Path(elastic_runtime.__file__).parent,
-        *(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")),
+        *map(sysconfig.get_path, ("purelib", "platlib", "stdlib")),
     )
 )
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+')
+_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+_NAMES_EXCEPTION = re.compile(r"^\s*[A-Za-z_][\w.]*(Error|Exception)\b")
+_NOISE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\x1b\[\d*m",
+        r"\{\{function_node [^}]*\}\}\s*",
+        r"\s*\[\[[^]]*\]\]",
+        r"\s*\[Op:\w+\]( name: *\S*)?",
+        r"(?m)^in user code:$",
+        r"(?s)\s*Arguments received by .*",
+    )
+)
 
 
 class UserCodeError(ElasticError):
@@ -52,24 +65,34 @@ def user_code(symbol: str) -> Iterator[None]:
         raise told(symbol, error) from error
 
 
-def told(symbol: str, error: Exception) -> UserCodeError:
-    """The error as one line, with the user's part of its traceback."""
-    message = _without_graph_noise(str(error))
-    lines = [line for line in message.splitlines() if line.strip()]
-    headline = next((line for line in reversed(lines) if _is_exception_line(line)), lines[0] if lines else "")
-    if not _is_exception_line(headline):
-        headline = f"{type(error).__name__}: {headline.strip()}"
-    text = "".join(_users_frames(error)) + "\n".join(_users_lines(message.splitlines()))
-    if headline.strip() not in text:
-        text = f"{text}\n{headline.strip()}"
-    return UserCodeError(
-        headline.strip(), symbol=symbol, traceback_text=text.strip("\n"), where=f"the model's {symbol}"
-    )
+def told(symbol: str, error: Exception) -> ElasticError:
+    """The error as one line with its place, and the user's part of its traceback."""
+    if isinstance(error, ElasticError):
+        return error
+    lines = _without_noise(str(error)).splitlines()
+    headline = _headline(type(error).__name__, lines)
+    text = "\n".join([*_users_frames(error), *_users_lines(lines)]).strip("\n")
+    if headline not in text:
+        text = f"{text}\n{headline}".strip("\n")
+    frames = _FRAME.findall(text)
+    place = f"{frames[-1][0]}:{frames[-1][1]}, " if frames else ""
+    return UserCodeError(headline, symbol=symbol, traceback_text=text, where=f"{place}in {symbol}")
+
+
+def _headline(kind: str, lines: list[str]) -> str:
+    """The last line that names an exception; what Keras says first, where it happened, is not the error."""
+    named = [line.strip() for line in lines if _NAMES_EXCEPTION.match(line)]
+    said = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
+    headline = named[-1] if named else f"{kind}: {said[0] if said else ''}"
+    if "Exception encountered when calling" in headline:
+        after = next((i for i, line in enumerate(said) if "Exception encountered when calling" in line), -1)
+        headline = f"{headline.partition(':')[0]}: {' '.join(said[after + 1 : after + 2])}"
+    return headline
 
 
 def _users_frames(error: Exception) -> list[str]:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
-    return traceback.format_list(frames)
+    return [line.rstrip("\n") for line in traceback.format_list(frames)]
 
 
 def _users_lines(lines: list[str]) -> Iterator[str]:
@@ -78,22 +101,18 @@ def _users_lines(lines: list[str]) -> Iterator[str]:
     for line in lines:
         frame = _FRAME.match(line)
         if frame:
-            skipping = not _is_users(frame["file"])
+            skipping = not _is_users(frame[1])
         elif skipping and not line.startswith("    "):
             skipping = False
-        if not skipping:
+        if not skipping and line.strip():
             yield line
 
 
 def _is_users(filename: str) -> bool:
-    return not filename.startswith((*_NOT_THE_USERS, "<")) and "__autograph_generated_file" not in filename
+    return not filename.startswith((*_NOT_THE_USERS, "<"))
 
 
-def _is_exception_line(line: str) -> bool:
-    return re.match(r"^\s*[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b:?", line) is not None
-
-
-def _without_graph_noise(message: str) -> str:
-    message = re.sub(r"\s*\[\[\{\{node [^]]*\]\]|\s*\[Op:\w+\]( name: *\S*)?", "", message)
-    message = re.sub(r"\n\s*(Function call stack|Errors may have originated).*", "", message, flags=re.DOTALL)
-    return message.replace("in user code:\n", "")
+def _without_noise(message: str) -> str:
+    for pattern in _NOISE:
+        message = pattern.sub("", message)
+    return message

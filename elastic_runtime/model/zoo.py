@@ -1,7 +1,7 @@
-"""The folder of the user's model files, importable only while one of them is being loaded or called.
+"""The folder of the user's model files, from which they import each other.
 
-Two zoos may hold modules of the same name, in one process and over one life of it: what was imported from a zoo
-is kept with that zoo, not in `sys.modules`.
+Two zoos may hold modules of the same name. One zoo at a time is the process's own: when another is used, what
+was imported from the first is set aside, and comes back with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.model.old_imports import OLD_IMPORTS, old_imports
@@ -19,7 +20,9 @@ from elastic_runtime.model.user_code import told
 
 
 class Zoo:
-    """Imports model files: absolute imports start from the zoo's folder or from the folder of the model file."""
+    """Imports model files, which may import from the zoo's folder and from the model file's own."""
+
+    _active: ClassVar[Zoo | None] = None
 
     def __init__(self, folder: Path, model_file: Path) -> None:
         self._folders = list(dict.fromkeys([str(model_file.resolve().parent), str(folder.resolve())]))
@@ -30,8 +33,8 @@ class Zoo:
         """Run the file at `path` as a module, or return it if it has been run."""
         path = path.resolve()
         name = self._name_of(path)
-        if name in self._modules:
-            return self._modules[name]
+        if self._is_loaded(name, path):
+            return sys.modules[name]
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None or not path.is_file():
             raise InputError("there is no such Python file", where=str(path))
@@ -40,15 +43,14 @@ class Zoo:
             sys.modules[name] = module
             try:
                 spec.loader.exec_module(module)
-            except ModuleNotFoundError as error:
-                raise InputError(
-                    f"needs the module {error.name}", where=str(path), remedy=_how_to_get(error.name or "")
-                ) from error
-            except ElasticError:
-                raise
             except Exception as error:
-                raise told(f"file {path}", error) from error
+                del sys.modules[name]
+                raise _cannot_load(path, error) from error
         return module
+
+    def _is_loaded(self, name: str, path: Path) -> bool:
+        self._activate()
+        return getattr(sys.modules.get(name), "__file__", None) == str(path)
 
     def file_of(self, dotted: str, where: str) -> Path:
         """The file of a module named from the zoo's folder."""
@@ -61,9 +63,8 @@ class Zoo:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Inside, files of this zoo can be imported, and modules of the old ElasticDL."""
-        before = dict(sys.modules)
-        sys.modules.update(self._modules)
+        """Inside, files of this zoo come before others of their name, and the old ElasticDL can be imported."""
+        self._activate()
         sys.path[:0] = self._folders
         importlib.invalidate_caches()
         try:
@@ -72,18 +73,25 @@ class Zoo:
         finally:
             for folder in self._folders:
                 sys.path.remove(folder)
-            self._keep_ours(before)
 
-    def _keep_ours(self, before: dict[str, ModuleType]) -> None:
+    def _activate(self) -> None:
+        if Zoo._active is self:
+            return
+        if Zoo._active is not None:
+            Zoo._active._set_aside()
+        sys.modules.update(self._modules)
+        sys.path.extend(self._folders)  # for what a model imports later, while it runs
+        Zoo._active = self
+
+    def _set_aside(self) -> None:
+        for folder in self._folders:
+            sys.path.remove(folder)
         for name, module in list(sys.modules.items()):
-            if before.get(name) is not module and self._owns(name, module):
-                self._modules[name] = module
-                del sys.modules[name]
-                if name in before:
-                    sys.modules[name] = before[name]
+            if self._owns(name, module):
+                self._modules[name] = sys.modules.pop(name)
 
     def _owns(self, name: str, module: ModuleType) -> bool:
-        if name.split(".")[0] == "elastic_runtime":  # this program may lie in the folder that is the zoo
+        if name.split(".", 1)[0] == "elastic_runtime":  # this program may lie in the folder that is the zoo
             return False
         places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
         return any(
@@ -96,10 +104,18 @@ class Zoo:
         """The dotted name from the zoo's folder, so that relative imports work too."""
         inside = path.is_relative_to(self._folder)
         parts = path.relative_to(self._folder).with_suffix("").parts if inside else (path.stem,)
-        return ".".join(parts) if all(part.isidentifier() for part in parts) else path.stem
+        name = ".".join(parts) if all(part.isidentifier() for part in parts) else path.stem
+        return name if name not in sys.modules or self._owns(name, sys.modules[name]) else f"model_{name}"
+
+
+def _cannot_load(path: Path, error: Exception) -> ElasticError:
+    if isinstance(error, ModuleNotFoundError):
+        remedy = _how_to_get(error.name or "")
+        return InputError(f"needs the module {error.name}", where=str(path), remedy=remedy)
+    return told("the model module", error)
 
 
 def _how_to_get(name: str) -> str:
-    if name.split(".")[0] in ("elasticdl", "elasticdl_preprocessing"):
+    if name.split(".", 1)[0] in ("elasticdl", "elasticdl_preprocessing"):
         return f"of the old package there are {', '.join(sorted(OLD_IMPORTS))}"
     return "add it to the requirements.txt of the model zoo, or install it here"

@@ -1,8 +1,9 @@
 """Records reach the user's `feed` shard by shard, and every batch is known to be of one shard.
 
-One tf.data pipeline lives as long as the worker: shards go in through a queue, and out come the batches of each shard, in
-order, then an empty marker. So a shuffle buffer inside `feed` cannot hide records of a shard that was already
-reported, the end of a shard is known at once, and `feed` is traced once, however many shards there are.
+One tf.data pipeline lives as long as the worker: shards go in through a queue, and out come the batches of
+each shard, in order, then an empty marker. So a shuffle buffer inside `feed` cannot hide records of a shard
+that was already reported, the end of a shard is known at once, and `feed` is traced once, however many shards
+there are.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _Source = queue.SimpleQueue[tuple[int, list[bytes]] | None]
 class ShardFeed:
     """Turns the records of shards into batches by the user's `feed(dataset, mode, metadata)`.
 
-    `put` may be called from any thread, everything else from one. A `feed` may filter, shuffle, and repeat up to
-    `max_expansion` times; one that goes on beyond that, or yields nothing for `patience` seconds, is an error. After
-    an error the shards put behind the failed one are still to be had.
+    `put` may be called from any thread, everything else from one. A `feed` may filter, shuffle, and repeat up
+    to `max_expansion` times; one that goes on beyond that, or yields nothing for `patience` seconds, is an
+    error. After an error the shards put behind the failed one are still to be had.
     """
 
     element_spec: Any
@@ -65,7 +66,7 @@ class ShardFeed:
             self._source.put((number, records))
 
     def batches(self, number: int) -> Iterator[Any]:
-        """The batches of that shard, in the order of `put`; shards before it that were not taken whole are skipped."""
+        """The batches of that shard; what is left of shards put before it is skipped."""
         self._skip_to(number)
         records = len(self._waiting[number])
         most = -(-records * self._max_expansion // self._batch_size)
@@ -144,15 +145,15 @@ class ShardFeed:
 class _Flow:
     """One pass over the pipeline: gives its elements, and can be stopped while it is waited for.
 
-    A thread watches how long `next` has been waiting. TensorFlow's own cancellation is what ends a pipeline that goes
-    round for ever without yielding; nothing else does, not even deleting its iterator.
+    A thread watches how long `next` has been waiting. TensorFlow's own cancellation is what ends a pipeline
+    that goes round for ever without yielding; nothing else does, not even deleting its iterator.
     """
 
     def __init__(self, dataset: tf.data.Dataset, source: _Source, patience: float) -> None:
         self._patience = patience
         self._cancellation = CancellationManager()
         iterator = iter(dataset)
-        step = tf.function(lambda: iterator.get_next(), autograph=False).get_concrete_function()
+        step = tf.function(iterator.get_next, autograph=False).get_concrete_function()
         self._step = self._cancellation.get_cancelable_function(step)
         self._waiting_since: float | None = None
         self._closed = threading.Event()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of one batch. The loss is fetched only when asked for, so that a step need not wait for it."""
+    """What came of one batch; the loss is fetched only when asked for, so that a step need not wait for it."""
 
     version: int
     fetch_loss: Callable[[], float]
@@ -60,11 +60,11 @@ class Trainer(Protocol):
         ...
 
     def evaluating(self, version: int) -> AbstractContextManager[None]:
-        """Inside, the model holds the snapshot of that version (0: the present one); afterwards, what it held before."""
+        """Inside, the model holds the snapshot of that version (0: the present model)."""
         ...
 
     def save(self, directory: Path, version: int) -> int:
-        """Write a part of a checkpoint from the snapshot of that version (0: the present model); returns the version."""
+        """Write a checkpoint's part from that snapshot (0: the present model); returns its version."""
         ...
 
     def restore(self, directory: Path) -> None:

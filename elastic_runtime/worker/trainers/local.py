@@ -1,4 +1,4 @@
-"""Local strategy: model, optimizer and their copies are all in this process, and a step is one compiled function."""
+"""Local strategy: everything is in this process, and a step is one compiled function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elastic_runtime.model.network import Network, split
 from elastic_runtime.model.optimizer import LearningRate, optimizer_config
 from elastic_runtime.model.user_code import told
 from elastic_runtime.ps import checkpoint
-from elastic_runtime.ps.checkpoint import PartState
+from elastic_runtime.ps.partfile import PartState
 from elastic_runtime.worker.trainers.base import StepResult
 
 
