@@ -64,9 +64,11 @@ def role(name: str) -> str:
 
 
 def end(cause: str, exit_code: int | None = None, detail: str = "") -> str:
-    """How a pod ended: `failed (exit code 1): no such file`."""
-    code = f" (exit code {exit_code})" if exit_code and cause in {"error", "never_started", "unknown"} else ""
-    return _ENDS.get(cause, cause.replace("_", " ")) + code + (f": {detail}" if detail else "")
+    """How a pod ended: `failed (exit code 1): no such file`. What went well needs no detail."""
+    telling = exit_code and cause in {"error", "never_started", "unknown"} and "exit code" not in detail
+    code = f" (exit code {exit_code})" if telling else ""
+    more = f": {detail}" if detail and cause != "completed" else ""
+    return _ENDS.get(cause, cause.replace("_", " ")) + code + more
 
 
 def state(name: str) -> str:

@@ -15,7 +15,7 @@ from elastic_runtime.observe.report.charts import Mark, Plot, Row, draw
 from elastic_runtime.observe.report.markup import Markup, el, join
 from elastic_runtime.observe.thinning import Point
 
-_FEW, _FEW_RATES, _FEW_DOTS, _NOISY = 12, 5, 30, 60
+_FEW, _FEW_RATES, _FEW_DOTS, _NOISY = 12, 5, 30, 30
 
 
 def over_time(history: History) -> Markup:
@@ -79,12 +79,12 @@ def _noisy(plot: Plot, points: Sequence[Point], seconds: float, class_: str) -> 
     """A curve of many points faintly as it is and boldly smoothed; and the end of what is bold."""
     if len(points) <= _NOISY or seconds <= 0:
         return [plot.line(points, class_=class_)], points[-1]
-    smoothed = smooth(points, seconds / 100)
+    smoothed = smooth(points, seconds * max(1 / 100, 2 / len(points)))
     return [plot.line(points, class_=f"{class_} faint"), plot.line(smoothed, class_=class_)], smoothed[-1]
 
 
 def _loss(history: History, time: scales.Axis) -> Markup:
-    points = _curve(history, lambda sample: sample.loss)
+    points = _reported_losses(history)
     if not points:
         return Markup()
     plot = Plot(time, scales.loss("loss", [y for _, y in points]), 190)
@@ -100,6 +100,17 @@ def _loss(history: History, time: scales.Axis) -> Markup:
     aside = "; faint: as reported, bold: smoothed" if len(curve) > 1 else ""
     drawn = draw(plot, layers, title="Training loss over time", summary=f"Loss {reading}")
     return figure("Training loss", reading + aside, drawn)
+
+
+def _reported_losses(history: History) -> list[Point]:
+    """The loss where there was a new one; a sample taken meanwhile repeats that of the last report."""
+    points, last = [], ""
+    for sample in sorted(history.samples, key=lambda sample: sample.time):
+        report = f"{sample.version} {sample.loss}"
+        if sample.loss is not None and report != last:
+            points.append((sample.time - history.begin, sample.loss))
+        last = report
+    return points
 
 
 def _not_a_number(plot: Plot, points: Sequence[Point], name: str) -> list[Markup]:

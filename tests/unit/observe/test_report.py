@@ -19,6 +19,7 @@ from elastic_runtime.observe.report.happenings import story
 from elastic_runtime.observe.report.markup import el
 from elastic_runtime.observe.report.scales import elapsed, linear, loss, positions
 from elastic_runtime.observe.summary import summarize
+from elastic_runtime.observe.words import end
 
 UNITS = re.compile(r"(seconds|minutes|hours|days) since start|model version")
 HOSTILE = "<script>alert(1)</script>\"'&\x00\udcff<b>"
@@ -137,6 +138,17 @@ def test_loss_that_became_nan_is_marked_and_said() -> None:
     assert "0.610 → NaN" in words(figures(root)["accuracy"])
 
 
+def test_loss_that_is_only_repeated_while_nothing_trains_is_not_drawn() -> None:
+    losses = [*(1 / t for t in range(1, 41)), *[0.5] * 60]
+    samples = [
+        ev.Sample(time=float(t), records_done=t, version=min(t, 41), loss=loss)
+        for t, loss in enumerate(losses, 1)
+    ]
+    chart = figures(page([ev.JobStarted(time=0.0, job="j"), *samples]))["Training loss"]
+    (dot,) = [dot for dot in chart.iter("circle") if dot.get("class") == "dot"]
+    assert dot.get("cx") == "41.00%"
+
+
 def test_change_of_learning_rate_is_marked_and_a_schedule_is_drawn() -> None:
     assert "learning rate 0.01" in words(figures(page(mnist()))["Training loss"])
     schedule = [replace(e, learning_rate=1 / e.time) if isinstance(e, ev.Sample) else e for e in mnist()]
@@ -242,6 +254,22 @@ def test_pod_table_in_markdown_says_how_each_pod_ended() -> None:
         "| ps-0 | parameter server | 0.2 s | 31 s "
         "| failed (exit code 1): MemoryError: cannot allocate 40 MB |"
     )
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (("completed", 0, "exit code 0"), "finished its work"),
+        (("error", 1, "exit code 1: KeyError"), "failed: exit code 1: KeyError"),
+        (("error", 1, "KeyError"), "failed (exit code 1): KeyError"),
+        (("preempted", 137, "killed by SIGKILL"), "was preempted: killed by SIGKILL"),
+        (("of_the_future", None, ""), "of the future"),
+    ],
+)
+def test_end_of_a_pod_is_told_without_saying_anything_twice(
+    how: tuple[str, int | None, str], words: str
+) -> None:
+    assert end(*how) == words
 
 
 def test_pod_table_in_markdown_is_cut_with_the_lost_pods_first() -> None:
