@@ -49,9 +49,7 @@ class RoundIdentity(keras.layers.Layer):  # type: ignore[misc]
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""
-        return dict(
-            super().get_config(), **{"num_buckets": self.num_buckets, "default_value": self.default_value}
-        )
+        return dict(super().get_config(), num_buckets=self.num_buckets, default_value=self.default_value)
 
 
 @keras.saving.register_keras_serializable("elasticdl")
@@ -93,7 +91,7 @@ class ConcatenateWithOffset(keras.layers.Layer):  # type: ignore[misc]
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""
-        return dict(super().get_config(), **{"offsets": self.offsets, "axis": self.axis})
+        return dict(super().get_config(), offsets=self.offsets, axis=self.axis)
 
 
 def _shifted(ids: Any, offset: int) -> Any:

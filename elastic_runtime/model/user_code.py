@@ -17,12 +17,9 @@ from pathlib import Path
 import elastic_runtime
 from elastic_runtime.errors import ElasticError
 
-_NOT_THE_USERS = tuple(
-    str(Path(place))
-    for place in (
-        Path(elastic_runtime.__file__).parent,
-        *map(sysconfig.get_path, ("purelib", "platlib", "stdlib")),
-    )
+_NOT_THE_USERS = (
+    str(Path(elastic_runtime.__file__).parent),
+    *(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")),
 )
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
 _NAMES_EXCEPTION = re.compile(r"^\s*[A-Za-z_][\w.]*(Error|Exception)\b")

@@ -63,7 +63,7 @@ class Zoo:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Inside, files of this zoo come before others of their name, and the old ElasticDL can be imported."""
+        """Inside, files of this zoo come before others of their name; the old ElasticDL is there, too."""
         self._activate()
         sys.path[:0] = self._folders
         importlib.invalidate_caches()

@@ -94,7 +94,7 @@ class Evaluator:
         self._update = tf.function(self._traced_update, reduce_retracing=True)
 
     def build(self, element_spec: Any, predict: Callable[[Any], Any]) -> None:
-        """Create what some metrics only create with their first batch: `result` may be asked for without one."""
+        """Create what some metrics only create with their first batch; `result` may have to do without."""
         features, labels = split(element_spec)
 
         def update(features: Any, labels: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of one batch; the loss is fetched only when asked for, so that a step need not wait for it."""
+    """What came of one batch; the loss is fetched only when asked for: a step need not wait for it."""
 
     version: int
     fetch_loss: Callable[[], float]
