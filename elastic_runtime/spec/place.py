@@ -149,4 +149,11 @@ class Process(Group):
     )
     pod_name: Text = flag("", "the pod this process is", takes=_MEMBERS, shown="<role>-<id>")
     worker_id: Whole = flag(0, "which worker this is", takes=("worker",), required=("worker",), ge=0)
+    host: Text = flag(
+        "127.0.0.1", "where to listen; anything but loopback needs the job's token", takes=("ps",)
+    )
+    advertise_host: Text = flag("", "where others reach it", takes=("ps",), shown="host")
+    gradient_timeout: Number = flag(
+        60.0, "seconds that a gradient waits for the others of its step, in sync mode", takes=("ps",), gt=0
+    )
     ps_id: Whole = flag(0, "which parameter server this is", takes=("ps",), required=("ps",), ge=0)
