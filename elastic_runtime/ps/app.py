@@ -1,4 +1,4 @@
-"""One parameter server as a process: binds its port, joins the master, serves until it is told to end or orphaned.
+"""One parameter server as a process: binds, joins the master, serves until told to end or orphaned.
 
 Comes in: the command line. Goes out: exit code 0 when it ended as told or for want of a master, 1 when it
 could not start, 2 for a bad command line. Workers may come before the master does, and while it is away.

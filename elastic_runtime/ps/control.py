@@ -1,4 +1,4 @@
-"""How the master reaches the parameter servers: the calls without parameters, on asyncio, all servers at once.
+"""How the master reaches the parameter servers: calls without parameters, on asyncio, all servers at once.
 
 Every call has a deadline. A server that cannot be reached or will not do it is an `ElasticError` naming the
 server.
@@ -29,7 +29,7 @@ class PSControl:
 
     async def close(self) -> None:
         """Hang up."""
-        await asyncio.gather(*(channel.close() for channel in self._channels))
+        await asyncio.gather(*(channel.close(None) for channel in self._channels))
 
     async def save(self, snapshot: int, directory: str) -> int:
         """Have every server write its part of a checkpoint, of a snapshot or (0) of now; its version."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,9 @@ from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.ps.partfile import PartState
 from elastic_runtime.rpc.layout import Layout
+
+Each = Callable[..., Iterable[None]]
+"""`map`, or one that runs on many threads."""
 
 
 @dataclass
@@ -37,13 +40,20 @@ class Model:
         """The model of a checkpoint; slots it does not hold begin anew."""
         return cls(state.layout, state.optimizer, state.weights, state.state, dict(state.slots))
 
-    def apply(self, update: Update, gradient: Iterable[np.ndarray], delta: Iterable[np.ndarray]) -> None:
-        """One update by chunks of a summed gradient and of summed changes of state."""
-        for piece, chunk in zip(pieces(self.weights.size), gradient, strict=True):
+    def apply(
+        self, update: Update, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray], each: Each = map
+    ) -> None:
+        """One update by the chunks of a summed gradient and of summed changes of state."""
+
+        def learn(piece: slice, chunk: np.ndarray) -> None:
             slots = {name: slot[piece] for name, slot in self.slots.items()}
             self.optimizer.apply(update, self.weights[piece], _read_only(chunk), slots)
-        for piece, chunk in zip(pieces(self.state.size), delta, strict=True):
+
+        def shift(piece: slice, chunk: np.ndarray) -> None:
             kernels.add(self.state[piece], _read_only(chunk), np.float32(update.scale))
+
+        list(each(learn, pieces(self.weights.size), gradient))
+        list(each(shift, pieces(self.state.size), delta))
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

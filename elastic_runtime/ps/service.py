@@ -17,6 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from elastic_runtime.errors import ElasticError
+from elastic_runtime.ps import kernels
 from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.shard import Refused, Shard, refusal
@@ -26,6 +27,7 @@ from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict
 from elastic_runtime.rpc.ps_pb2_grpc import ParameterServerServicer, add_ParameterServerServicer_to_server
 
+_Chunks = Sequence[np.ndarray]
 DATA = "elasticdl.v1.ParameterData"
 _Message = TypeVar("_Message", wire.InitializeRequest, wire.PushRequest, wire.PullRequest)
 
@@ -65,7 +67,7 @@ class ParameterData:
         """A worker brings a gradient; answered when its version is applied."""
         try:
             request = _parse(wire.PushRequest, next(requests, b""))
-            outcome = self._shard.precheck(_push(request, (), ()))
+            outcome = self._shard.precheck(_push(request, (), (), True))
             if outcome is None:
                 outcome = self._shard.push(_push(request, *self._gradient(requests)))
         except Refused as no:
@@ -117,12 +119,18 @@ class ParameterData:
         _require_end(chunks)
         return Model(layout, config, buffers[0], buffers[1])
 
-    def _gradient(self, chunks: Iterator[bytes]) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+    def _gradient(self, chunks: Iterator[bytes]) -> tuple[_Chunks, _Chunks, bool]:
         model = self._shard.store.model
         assert model is not None, "prechecked"
-        gradient, delta = _values(chunks, model.weights.size), _values(chunks, model.state.size)
+        finite = True
+
+        def look(values: np.ndarray) -> None:
+            nonlocal finite
+            finite = finite and kernels.all_finite(values)
+
+        gradient, delta = (_values(chunks, buffer.size, look) for buffer in (model.weights, model.state))
         _require_end(chunks)
-        return gradient, delta
+        return gradient, delta, finite
 
 
 class Control(ParameterServerServicer):
@@ -174,7 +182,7 @@ def _answer(act: Callable[[], int | None]) -> wire.ControlReply:
         return wire.ControlReply(verdict=no.verdict, reason=no.reason)
 
 
-def _push(request: wire.PushRequest, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray]) -> Push:
+def _push(request: wire.PushRequest, gradient: _Chunks, delta: _Chunks, finite: bool) -> Push:
     merge = Merge(request.merge.version, tuple(request.merge.workers)) if request.HasField("merge") else None
     return Push(
         id=PushId(request.worker, request.incarnation, request.seq),
@@ -184,6 +192,7 @@ def _push(request: wire.PushRequest, gradient: Sequence[np.ndarray], delta: Sequ
         gradient=gradient,
         delta=delta,
         merge=merge,
+        finite=finite,
     )
 
 
@@ -194,8 +203,10 @@ def _parse(kind: type[_Message], content: bytes) -> _Message:
         raise Refused(Verdict.MISFIT, f"malformed: no {kind.__name__}") from None
 
 
-def _values(chunks: Iterator[Any], count: int) -> list[np.ndarray]:
-    """The next chunks, which must hold this many values."""
+def _values(
+    chunks: Iterator[Any], count: int, look: Callable[[np.ndarray], None] = lambda _: None
+) -> list[np.ndarray]:
+    """The next chunks, which must hold this many values; each is looked at while the next ones travel."""
     values = []
     for piece in pieces(count):
         chunk = next(chunks, b"")
@@ -204,6 +215,7 @@ def _values(chunks: Iterator[Any], count: int) -> list[np.ndarray]:
                 Verdict.MISFIT, f"malformed: a chunk of {len(chunk)} bytes at value {piece.start} of {count}"
             )
         values.append(np.frombuffer(chunk, np.float32))
+        look(values[-1])
     return values
 
 

@@ -7,10 +7,12 @@ Refusals are raised as `Refused`. Snapshots that were reached are told to `on_sn
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 import threading
 import time
 from collections.abc import Callable, Collection
+from concurrent import futures
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import checkpoint, optimizers
@@ -21,6 +23,8 @@ from elastic_runtime.rpc.layout import part
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 log = logging.getLogger(__name__)
+_MOST_CORES = 8
+_ENDING = Outcome(Verdict.ENDING, "the parameter server is ending")
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a fault
@@ -37,7 +41,9 @@ class Shard:
     def __init__(self, settings: Settings, on_snapshot: Callable[[int], None] = lambda _: None) -> None:
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
-        self.store = Store(settings, lock)
+        cores = min(_MOST_CORES, len(os.sched_getaffinity(0)))
+        self._arithmetic = futures.ThreadPoolExecutor(cores, thread_name_prefix="arithmetic")
+        self.store = Store(settings, lock, self._arithmetic.map if cores > 1 else map)
         self._settings, self._on_snapshot = settings, on_snapshot
         self._ending = False
 
@@ -57,6 +63,8 @@ class Shard:
     def push(self, push: Push) -> Outcome:
         """Take a push and answer when its version is applied."""
         with self._changed:
+            if self._ending:
+                return _ENDING
             outcome = self.store.push(push, time.monotonic())
             self._changed.notify_all()
             while outcome is None and not self._ending:
@@ -66,7 +74,7 @@ class Shard:
             reached, self.store.reached = self.store.reached, []
         for version in reached:
             self._on_snapshot(version)
-        return outcome or Outcome(Verdict.ENDING, "the parameter server is ending")
+        return outcome or _ENDING
 
     def precheck(self, push: Push) -> Outcome | None:
         """What a push would be refused for, seen before its gradient has come."""
@@ -142,6 +150,7 @@ class Shard:
         with self._changed:
             self._ending = True
             self._changed.notify_all()
+            self._arithmetic.shutdown()
 
     def part_of(self, count: int) -> slice:
         """The range of a buffer of this many values that lies here."""
@@ -172,7 +181,7 @@ class Shard:
 
     def _require_model(self) -> Model:
         if self._ending:
-            raise Refused(Verdict.ENDING, "the parameter server is ending")
+            raise Refused(_ENDING.verdict, _ENDING.reason)
         if self.store.model is None:
             raise Refused(Verdict.NOT_INITIALISED, "no worker has brought the model yet")
         return self.store.model

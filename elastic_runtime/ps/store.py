@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from elastic_runtime.ps import kernels
 from elastic_runtime.ps.barrier import Barrier, Line, Senders
 from elastic_runtime.ps.copies import Copies, Copy, pieces
-from elastic_runtime.ps.model import Model
+from elastic_runtime.ps.model import Each, Model
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
@@ -60,7 +60,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Gradients and changes of state, in read-only chunks as they came off the wire."""
+    """Gradients and changes of state, in chunks as they came off the wire."""
 
     id: PushId
     era: int
@@ -69,6 +69,8 @@ class Push:
     gradient: Sequence[np.ndarray]
     delta: Sequence[np.ndarray] = ()
     merge: Merge | None = None
+    finite: bool = True
+    """Whether the chunks hold no NaN or infinity; they are looked through while they come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class _Sum:
 class Store:
     """A part of the model with its version, slots, snapshots and the pushes that wait."""
 
-    def __init__(self, settings: Settings, lock: threading.RLock) -> None:
+    def __init__(self, settings: Settings, lock: threading.RLock, each: Each = map) -> None:
         self.settings = settings
         self.model: Model | None = None
         self.version, self.era, self.step = 0, 0, 0
@@ -123,7 +125,7 @@ class Store:
         """Versions whose snapshot was taken since the caller last emptied this list."""
         self.counts = {"applied": 0, "stale": 0, "nonfinite": 0}
         self.senders = Senders()
-        self._copies = Copies(lock)
+        self._copies, self._each = Copies(lock), each
         self._answers: dict[PushId, Outcome | None] = {}
         self._newest: dict[str, PushId] = {}
         self._sums: dict[int, _Sum] = {}
@@ -255,7 +257,7 @@ class Store:
             if [chunk.size for chunk in chunks] != sizes:
                 given = sum(chunk.size for chunk in chunks)
                 return Outcome(Verdict.MISFIT, f"{what} of {given} values; here are {buffer.size}")
-        if not all(map(kernels.all_finite, (*push.gradient, *push.delta))):
+        if not push.finite:
             self.counts["nonfinite"] += 1
             return Outcome(Verdict.NONFINITE, "gradient or state holds NaN or infinity")
         return None
@@ -299,11 +301,11 @@ class Store:
             self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _change(
-        self, gradient: Iterable[np.ndarray], delta: Iterable[np.ndarray], rate: float, count: int
+        self, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray], rate: float, count: int
     ) -> None:
         self._copies.before_change()
         self.step += 1
-        self._model.apply(Update(self.step, rate, 1 / count), gradient, delta)
+        self._model.apply(Update(self.step, rate, 1 / count), gradient, delta, self._each)
         self.counts["applied"] += 1
 
     def _reach(self, version: int) -> None:
