@@ -22,6 +22,7 @@ from elastic_runtime.cli.state import State, ask_to_stop, plain, state
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.observe import figures, words
 from elastic_runtime.platform.process import claim
+from elastic_runtime.rpc import master_pb2
 
 _run_dir = click.option("--run_dir", type=click.Path(path_type=Path), help="The job's run folder. [runs/JOB]")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -49,7 +50,7 @@ def job() -> None:
 @_json
 def list_jobs(run_dir: Path | None, as_json: bool) -> None:
     """List the jobs that have a folder in runs/."""
-    states = [state(run) for run in ([Run(run_dir.name, run_dir)] if run_dir else all_runs())]
+    states = [_state_if_readable(run) for run in ([Run(run_dir.name, run_dir)] if run_dir else all_runs())]
     if as_json:
         keys = (
             "job",
@@ -153,7 +154,13 @@ def logs(run: Run, pod: str, follow: bool) -> None:
 
 @job.command()
 @_of_one_job
-@click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for the job's end.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    help="Seconds to wait for the job's end.",
+)
 def stop(run: Run, timeout: float) -> None:
     """Let a job drain, save a checkpoint, and end."""
     master = run.master()
@@ -177,7 +184,13 @@ def stop(run: Run, timeout: float) -> None:
 @_of_one_job
 @click.option("--keep_files", is_flag=True, help="Leave the run folder.")
 @click.option("--force", is_flag=True, help="End the job even if its master is alive.")
-@click.option("--grace", default=10.0, show_default=True, help="Seconds between SIGTERM and SIGKILL.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="Seconds between SIGTERM and SIGKILL.",
+)
 def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
     """End what is left of a job, and remove its run folder."""
     master = run.master()
@@ -210,6 +223,13 @@ def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
         else:
             result.append([begin, end])
     return result
+
+
+def _state_if_readable(run: Run) -> State:
+    try:
+        return state(run)
+    except ElasticError:  # one job's damage must not hide the others
+        return State(master_pb2.StatusReply(job=run.job, status="unreadable"), is_live=False)
 
 
 def _facts(found: State) -> dict[str, Any]:

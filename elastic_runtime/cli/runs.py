@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastic_runtime.errors import InputError, nearest
+from elastic_runtime.errors import ElasticError, InputError, nearest
 
 RUNS = Path("runs")
 _WRITTEN_BY_A_JOB = ("job.json", "master.lock", "status.json", "summary.json", "pods", "logs")
@@ -32,10 +32,13 @@ class Run:
 
     def read(self, name: str) -> str:
         """The text of one of the job's files; empty while there is none."""
+        path = self.folder / name
         try:
-            return (self.folder / name).read_text(encoding="utf-8").strip()
+            return path.read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ElasticError(f"cannot be read: {error}", where=str(path)) from None
 
 
 def find(job: str, run_dir: Path | None) -> Run:

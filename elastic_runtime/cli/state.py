@@ -56,9 +56,9 @@ def plain(message: Message) -> dict[str, Any]:
 
 
 def _ask(run: Run, method: str, request: Message) -> Any:
-    if not run.read("master.addr"):
+    address = run.read("master.addr")
+    if ":" not in address:
         raise ElasticError("the job has no master", where=run.job)
-    address = channel.resolve(f"@{run.folder / 'master.addr'}")
     stub: Any = master_pb2_grpc.MasterStub
     with channel.connect(address, token=run.read("token")) as connection:
         try:

@@ -124,11 +124,24 @@ def test_a_figure_that_is_no_number_is_null_for_programs_and_left_out_for_people
     assert "loss" not in tell("status", "mnist")[1]
 
 
-def test_a_torn_file_is_told_in_one_line(folder, tell):
-    (folder / "status.json").write_text('{"job": "mni')
+@pytest.mark.parametrize("torn", [b'{"job": "mni', b"\xff\xfe", b'{"version": "many"}'])
+def test_a_torn_file_is_told_in_one_line(folder, tell, torn):
+    (folder / "status.json").write_bytes(torn)
     code, _, err = tell("status", "mnist")
     assert code == 1
+    assert "runs/mnist/status.json" in err
     assert err.count("\n") == 1
+    assert json.loads(tell("list", "--json")[1])[0]["status"] == "unreadable"
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"nowhere", b"x:99999", b"\xff"])
+def test_rubbish_where_the_master_should_be_means_no_master(folder, tell, rubbish):
+    died(folder)
+    for name in ("master.addr", "token", "master.lock"):
+        (folder / name).write_bytes(rubbish)
+    assert tell("status", "mnist")[1].startswith("job mnist: without master\n")
+    assert tell("clean", "mnist")[0] == 0
+    assert not folder.exists()
 
 
 def test_an_unknown_job_points_to_the_nearest(folder, tell):
