@@ -25,6 +25,18 @@ from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import partfile
 from elastic_runtime.ps.partfile import PartState, Values
 
+__all__ = [
+    "Checkpoint",
+    "PartState",
+    "finish",
+    "newest",
+    "prune",
+    "read",
+    "read_part",
+    "remove_stale",
+    "write_part",
+]
+
 log = logging.getLogger(__name__)
 _FORMAT = 1
 _FOLDER = re.compile(r"version-(\d+)")
