@@ -18,7 +18,7 @@ import socket
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -67,10 +67,10 @@ class Journal:
                 self._flushing = asyncio.ensure_future(self._flush())
             await asyncio.shield(self._flushing)
 
-    async def write_snapshot(self, state: Any) -> None:
-        """Replace all that was appended so far by a JSON-able state, at once or not at all."""
+    def write_snapshot(self, state: Any) -> Coroutine[Any, Any, None]:
+        """Replace all that was appended before this call by a JSON-able state; await it when you like."""
         self._add(_SNAPSHOT, state)
-        await self.commit()
+        return self.commit()
 
     async def close(self) -> None:
         """Commit what is left and let the file go."""

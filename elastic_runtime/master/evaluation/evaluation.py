@@ -101,6 +101,11 @@ class Evaluation:
         """The workers to `Expire`."""
         return self._open.ledger.overdue(now) if self._open else []
 
+    def repeated(self, event: ledgers.Ask) -> Granted | None:
+        """The answer this very question (by its serial) was given before, if it still holds."""
+        again = self._open and self._open.ledger.repeated(event)
+        return _granted(again, self._open) if again and self._open else None
+
     # What happens
 
     def handle(self, event: Event) -> list[Effect]:
@@ -126,7 +131,7 @@ class Evaluation:
                 return self._ask(event)
             case ledgers.Progress() | ledgers.Failed() | ledgers.GivenBack():
                 return self._report(event)
-            case ledgers.WorkerLost() | ledgers.Expire():
+            case ledgers.WorkerLost() | ledgers.Expire() | ledgers.Reopened():
                 return self._tell_ledger(event)
             case ledgers.Resumed():
                 self._wanted = False  # whoever was to take the snapshot may not know any more
@@ -287,24 +292,19 @@ def _refused(lease: ledgers.Lease) -> ledgers.Refused:
     )
 
 
+def _granted(effect: ledgers.Granted, opened: _Open) -> Granted:
+    lease = effect.lease._replace(epoch=opened.version)
+    states = opened.sums or () if opened.kind is Kind.RESULT else ()
+    return Granted(effect.worker, opened.kind, lease, effect.shard, opened.version, opened.snapshot, states)
+
+
 def _translate(effect: ledgers.Effect, opened: _Open) -> list[Effect]:
-    version = opened.version
     match effect:
         case ledgers.Granted():
-            lease = effect.lease._replace(epoch=version)
-            states = opened.sums or () if opened.kind is Kind.RESULT else ()
-            return [
-                Granted(effect.worker, opened.kind, lease, effect.shard, version, opened.snapshot, states)
-            ]
+            return [_granted(effect, opened)]
         case ledgers.Accepted() | ledgers.Requeued():
-            return [replace(effect, lease=effect.lease._replace(epoch=version))]
-        case (
-            ledgers.NoWorkNow()
-            | ledgers.NoWorkEver()
-            | ledgers.Renewed()
-            | ledgers.Refused()
-            | ledgers.JobFailed()
-        ):
-            return [effect]
-        case _:
+            return [replace(effect, lease=effect.lease._replace(epoch=opened.version))]
+        case ledgers.EpochFinished() | ledgers.AllFinished() | ledgers.RolledBack() | ledgers.Stopping():
             return []
+        case _:
+            return [effect]

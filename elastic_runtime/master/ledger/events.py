@@ -123,8 +123,16 @@ class StopHandingOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Reopened:
+    """A job that failed or was stopped is started again: failures are forgiven, work is handed out again."""
+
+
+@dataclass(frozen=True, slots=True)
 class UndoAfter:
-    """The model went back to `version`: what later ones finished is to do again, all leases are void."""
+    """The model went back to `version`: what later ones finished is to do again, all leases are void.
+
+    Of a version before the last `forget_before` (or -1: the model begins anew) that is everything.
+    """
 
     version: int
 
@@ -146,6 +154,7 @@ Event = (
     | Expire
     | Resumed
     | StopHandingOut
+    | Reopened
     | UndoAfter
     | RollBack
 )

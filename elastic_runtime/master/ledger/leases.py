@@ -8,19 +8,17 @@ got lost, so its last ones are remembered.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from elastic_runtime.master.ledger.events import Lease
 
-_REMEMBERED = 4  # finished leases of a worker
-
 
 @dataclass(slots=True)
 class _Worker:
     held: dict[int, Lease] = field(default_factory=dict)  # by attempt, oldest first
-    finished: list[Lease] = field(default_factory=list)
+    finished: Lease | None = None  # the last
     serial: int = 0  # of its last question, and the attempt it was granted
     granted: int = 0
 
@@ -65,8 +63,8 @@ class Leases:
         return known.held.get(known.granted) if known and serial and serial == known.serial else None
 
     def finished(self, worker: str, lease: Lease) -> bool:
-        """Whether the worker finished this lease lately."""
-        return worker in self._workers and lease in self._workers[worker].finished
+        """Whether this is the lease that the worker finished last."""
+        return worker in self._workers and self._workers[worker].finished == lease
 
     def grant(self, worker: str, lease: Lease, serial: int, now: float) -> None:
         """Give the worker a lease. Asking is no progress: it renews nothing that is held already."""
@@ -87,7 +85,7 @@ class Leases:
         known = self._workers[worker]
         del known.held[lease.attempt]
         if finished:
-            known.finished = [*known.finished[1 - _REMEMBERED :], lease]
+            known.finished = lease
         if known.held:
             self.renew(worker, now)
         else:
@@ -105,7 +103,7 @@ class Leases:
     def forget_finished(self) -> None:
         """Nothing reported so far counts any more."""
         for worker in self._workers.values():
-            worker.finished = []
+            worker.finished = None
 
     def next_deadline(self) -> float | None:
         """When the next worker will be overdue."""
@@ -128,20 +126,15 @@ class Leases:
 
     def state(self) -> dict[str, Any]:
         """All but the deadlines."""
-        workers = {
+        return {
             name: [list(worker.held.values()), worker.finished, worker.serial, worker.granted]
             for name, worker in self._workers.items()
         }
-        return {"workers": workers, "order": list(self._deadlines)}
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue from `state`; nothing expires before `resume`."""
-        self._workers = {
-            name: _Worker({lease.attempt: lease for lease in _leases(held)}, list(_leases(finished)), *last)
-            for name, (held, finished, *last) in state["workers"].items()
-        }
-        self._deadlines = OrderedDict.fromkeys(state["order"], float("inf"))
-
-
-def _leases(rows: Iterable[list[int]]) -> Iterator[Lease]:
-    return (Lease(*row) for row in rows)
+        for name, (rows, finished, serial, granted) in state.items():
+            held = {lease.attempt: lease for lease in (Lease(*row) for row in rows)}
+            self._workers[name] = _Worker(held, Lease(*finished) if finished else None, serial, granted)
+            if held:
+                self._deadlines[name] = float("inf")

@@ -32,6 +32,7 @@ from elastic_runtime.master.ledger.events import (
     Progress,
     Refused,
     Renewed,
+    Reopened,
     Requeued,
     Resumed,
     RollBack,
@@ -148,6 +149,10 @@ class Ledger:
             case StopHandingOut():
                 self._stopped = event.reason or "stopped"
                 effects = [Stopping(self._stopped)]
+            case Reopened():
+                self._failed, self._stopped, self._announced = False, "", False
+                self._failures.clear()
+                effects = []
             case UndoAfter():
                 effects = self._undo_after(event)
             case RollBack():
@@ -261,10 +266,12 @@ class Ledger:
     # Going back
 
     def _undo_after(self, event: UndoAfter) -> list[Effect]:
-        undone = self._history.after(event.version)
         before = self.records_done
         voided = self._void_all()
-        for epoch, shards in undone.items():
+        if event.version < self._history.since:
+            self.begun, self._books, self.records_done, self._history = 0, {}, 0, History()
+            return [self._rolled_back(voided, before)]
+        for epoch, shards in self._history.after(event.version).items():
             self._books[epoch] = self._book(epoch)
             for shard in shards:
                 self._books[epoch].give_back(shard)
@@ -337,11 +344,12 @@ class Ledger:
         ledger = cls(sources, **options)
         if "leases" in state:
             ledger._leases.load(state["leases"])
-            ledger._stopped, ledger._announced = state["stopped"], state["announced"]
+            ledger._stopped = state["stopped"]
         ledger._load_books(state)
         ledger._failures = {(epoch, shard): count for epoch, shard, count in state["failures"]}
         ledger._failed = state["failed"]
         ledger.records_retrained = state["retrained"]
+        ledger._announced = state.get("announced", False) and ledger.finished
         return ledger
 
     def _load_books(self, state: dict[str, Any]) -> None:

@@ -191,6 +191,16 @@ def test_a_repeated_report_is_accepted_and_not_summed_again():
     assert evaluation.results == {1: {"mean": 12.0}}
 
 
+def test_the_same_question_gets_the_same_answer():
+    evaluation = an_evaluation(steps=1)
+    assert evaluation.repeated(Ask("w", 0.0, serial=7)) is None
+    evaluation.handle(VersionReached(1))
+    [granted] = evaluation.handle(Ask("w", 0.0, serial=7))
+    [again] = evaluation.handle(Ask("w", 0.0, serial=7))
+    assert again.lease == granted.lease == evaluation.repeated(Ask("w", 0.0, serial=7)).lease
+    assert evaluation.repeated(Ask("w", 0.0, serial=8)) is None
+
+
 def test_a_shard_that_fails_its_attempts_fails_the_job():
     evaluation = an_evaluation(steps=1, max_failures=2)
     evaluation.handle(VersionReached(1))

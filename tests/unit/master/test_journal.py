@@ -80,12 +80,13 @@ def test_a_snapshot_takes_in_what_was_appended_but_not_yet_committed(tmp_path):
         waiting = asyncio.ensure_future(journal.commit())
         journal.append(2)
         snapshot = asyncio.ensure_future(journal.write_snapshot("one and two"))
-        await asyncio.gather(waiting, snapshot)
         journal.append(3)
+        await asyncio.gather(waiting, snapshot)
+        journal.append(4)
         await journal.close()
 
     asyncio.run(live())
-    assert read(tmp_path / "journal") == ("one and two", [3])
+    assert read(tmp_path / "journal") == ("one and two", [3, 4])
 
 
 def test_tasks_that_wait_together_share_a_commit(tmp_path):

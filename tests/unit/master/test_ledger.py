@@ -24,6 +24,7 @@ from elastic_runtime.master.ledger import (
     Progress,
     Refused,
     Renewed,
+    Reopened,
     Requeued,
     Resumed,
     RollBack,
@@ -323,6 +324,35 @@ def test_a_rollback_after_the_end_hands_out_again():
     assert ledger.finished
 
 
+def test_a_model_that_begins_anew_or_from_what_was_forgotten_is_trained_from_the_start():
+    for version in (-1, 15):
+        ledger = a_ledger()
+        for finished in (10, 20, 30):
+            finish(ledger, grant(ledger), version=finished)
+        ledger.forget_before(20)
+        held = grant(ledger)
+        assert ledger.handle(UndoAfter(version)) == [RolledBack(voided=1, again=25 + 7)]
+        assert isinstance(finish(ledger, held)[0], Refused)
+        assert len(train_all(ledger)) == 4
+        assert ledger.records_done == ledger.records_total
+
+
+def test_a_reopened_job_hands_out_again_and_forgives_failures():
+    stopped, failed = a_ledger(), a_ledger(max_failures=2)
+    stopped.handle(StopHandingOut("user"))
+    for _ in range(2):
+        failed.handle(Failed("w", grant(failed), "bad", False, 0.0))
+    for ledger in (stopped, failed):
+        assert ledger.handle(Ask("w", 0.0)) == [NoWorkEver()]
+        ledger.handle(Reopened())
+        assert not ledger.finished
+        assert not ledger.failed
+    assert isinstance(failed.handle(Failed("w", grant(failed), "bad", False, 0.0))[0], Requeued)
+    for ledger in (stopped, restored(failed, max_failures=2)):
+        assert len(train_all(ledger)) == 4
+        assert ledger.finished
+
+
 def test_attempts_go_on_counting_through_a_rollback():
     ledger = a_ledger()
     start = ledger.state_at(0)
@@ -378,6 +408,7 @@ def test_only_what_changed_the_ledger_needs_the_journal():
         Expire("w"),
         Resumed(4.0),
         StopHandingOut("why"),
+        Reopened(),
         UndoAfter(3),
         RollBack({"begun": 1}),
     ],
