@@ -8,6 +8,7 @@ reached is `PSUnavailable`, what is not accepted on its merits is `PSRefused` or
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -17,12 +18,22 @@ from typing import TypeVar
 import numpy as np
 
 from elastic_runtime.ps.memory import keep_freed_memory
-from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, reason_of
+from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, Rows, reason_of
+from elastic_runtime.ps.tables import TableSpec
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
-__all__ = ["InitializeResult", "PSClient", "PSRefused", "PSUnavailable", "PushResult", "Reason"]
+__all__ = [
+    "InitializeResult",
+    "PSClient",
+    "PSRefused",
+    "PSUnavailable",
+    "PushResult",
+    "Reason",
+    "Rows",
+    "TableSpec",
+]
 
 _Result = TypeVar("_Result")
 
@@ -66,6 +77,7 @@ class PSClient:
         self._worker, self._incarnation, self._seq = worker, incarnation, 0
         self.era, self._use_async = era, use_async
         self._version, self._held = -1, [-1] * len(addresses)
+        self._dimensions: dict[str, int] = {}
 
     def close(self) -> None:
         """Hang up."""
@@ -81,10 +93,22 @@ class PSClient:
         optimizer: Mapping[str, object],
         *,
         version: int = 0,
+        seed: int = 0,
+        tables: Sequence[TableSpec] = (),
     ) -> InitializeResult:
-        """Bring this worker's model; the first worker's is taken, later ones must be alike."""
+        """Bring this worker's model; the first worker's is taken, later ones must be alike.
+
+        `seed` makes the first values of rows of `tables`.
+        """
+        specs = [wire.TableSpec(**dataclasses.asdict(table)) for table in tables]
+        self._dimensions = {table.name: table.dimension for table in tables}
         request = wire.InitializeRequest(
-            layout=layout.to_json(), optimizer=json.dumps(dict(optimizer)), version=version, era=self.era
+            layout=layout.to_json(),
+            optimizer=json.dumps(dict(optimizer)),
+            version=version,
+            era=self.era,
+            seed=seed,
+            tables=specs,
         )
         replies = self._all(lambda server: server.initialize(request, weights, state))
         return InitializeResult(any(reply.already for reply in replies), replies[0].version)
@@ -128,10 +152,12 @@ class PSClient:
         *,
         version: int,
         learning_rate: float,
+        rows: Mapping[str, Rows] | None = None,
         retry: bool = False,
     ) -> PushResult:
         """Bring a gradient computed on `version` and what changed of the state; waits until it is applied.
 
+        `rows` are the gradients of rows of tables, by table; they are part of the same push.
         After `PSUnavailable`, call again with the same arguments and `retry`: it will not be applied twice.
         """
         self._seq += not retry
@@ -146,7 +172,7 @@ class PSClient:
         held = self._held if version == self._version else [version] * len(self._servers)
 
         def send(server: Remote) -> wire.PushReply:
-            return server.push(request, held[server.index], gradient, state_delta)
+            return server.push(request, held[server.index], gradient, state_delta, rows or {})
 
         first, *others = self._servers
         if self._use_async:
@@ -160,6 +186,13 @@ class PSClient:
         if refused is not None:
             return PushResult(False, version, reason_of(refused.verdict), refused.reason)
         return PushResult(True, replies[0].merge.version)
+
+    def pull_rows(self, table: str, ids: np.ndarray, *, snapshot: int = 0) -> np.ndarray:
+        """The rows of these ids, one for each, as they are now or at a snapshot."""
+        values = np.empty((ids.size, self._dimensions[table]), np.float32)
+        request = wire.PullRowsRequest(era=self.era, table=table, snapshot=snapshot)
+        self._all(lambda server: server.pull_rows(request, ids, values))
+        return values
 
     def snapshot(self) -> int:
         """Keep the present model on all servers; under which version."""

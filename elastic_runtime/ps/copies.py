@@ -71,6 +71,13 @@ class Copies:
         self._live.clear()
 
 
+def chunks_of(buffer: np.ndarray) -> Iterator[bytes]:
+    """The bytes of a buffer that does not change."""
+    raw = buffer.reshape(-1).view(np.uint8).data
+    for start in range(0, len(raw), CHUNK):
+        yield bytes(raw[start : start + CHUNK])
+
+
 def pieces(count: int) -> Iterator[slice]:
     """The ranges of a buffer of `count` values that its chunks cover."""
     for start in range(0, count, VALUES):

@@ -34,12 +34,13 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 import numba  # noqa: E402 - it reads the cache's place when it is imported
 
 
-def _kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    return compiled
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled at its first call, and then kept in numba's cache."""
+    result: Callable[..., Any] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return result
 
 
-@_kernel
+@compiled
 def all_finite(values: np.ndarray) -> bool:
     """Whether no value is NaN or infinite."""
     bits, exponent = values.view(np.uint32), np.uint32(0x7F800000)
@@ -49,14 +50,14 @@ def all_finite(values: np.ndarray) -> bool:
     return bad == 0
 
 
-@_kernel
+@compiled
 def add(target: np.ndarray, values: np.ndarray, scale: np.float32) -> None:
     """Add `values * scale` to `target`."""
     for i in range(target.size):
         target[i] += values[i] * scale
 
 
-@_kernel
+@compiled
 def sgd(
     weights: np.ndarray, gradient: np.ndarray, scale: np.float32, decay: np.float32, rate: np.float32
 ) -> None:
@@ -66,7 +67,7 @@ def sgd(
         weights[i] = w - w * decay - gradient[i] * scale * rate
 
 
-@_kernel
+@compiled
 def momentum(
     weights: np.ndarray,
     gradient: np.ndarray,
@@ -85,7 +86,7 @@ def momentum(
         weights[i] = w - w * decay + (m[i] * factor - step if nesterov else m[i])
 
 
-@_kernel
+@compiled
 def adagrad(
     weights: np.ndarray,
     gradient: np.ndarray,
@@ -102,7 +103,7 @@ def adagrad(
         weights[i] = w - w * decay - rate * g / np.sqrt(accumulator[i] + epsilon)
 
 
-@_kernel
+@compiled
 def adam(
     weights: np.ndarray,
     gradient: np.ndarray,
@@ -129,7 +130,7 @@ def adam(
         weights[i] = w - w * decay - m[i] * alpha / (np.sqrt(v[i]) + epsilon)
 
 
-@_kernel
+@compiled
 def amsgrad(
     weights: np.ndarray,
     gradient: np.ndarray,
@@ -158,7 +159,7 @@ def amsgrad(
         weights[i] = w - w * decay - m[i] * alpha / (np.sqrt(most[i]) + epsilon)
 
 
-@_kernel
+@compiled
 def rmsprop(
     weights: np.ndarray,
     gradient: np.ndarray,

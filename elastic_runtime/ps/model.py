@@ -11,6 +11,7 @@ from elastic_runtime.ps import kernels, optimizers
 from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.ps.partfile import PartState
+from elastic_runtime.ps.tables import RowGradients, Table, TableSpec, joined
 from elastic_runtime.rpc.layout import Layout
 
 Each = Callable[..., Iterable[None]]
@@ -26,9 +27,13 @@ class Model:
     weights: np.ndarray
     state: np.ndarray
     slots: dict[str, np.ndarray] = field(default_factory=dict)
+    specs: Sequence[TableSpec] = ()
+    seed: int = 0
 
     def __post_init__(self) -> None:
         self.optimizer = optimizers.from_config(self.config)
+        slots = self.optimizer.slots
+        self.tables = {spec.name: Table(spec, self.seed, slots) for spec in self.specs}
         fresh = {
             name: np.full(self.weights.size, value, np.float32)
             for name, value in self.optimizer.slots.items()
@@ -38,7 +43,12 @@ class Model:
     @classmethod
     def restored(cls, state: PartState[np.ndarray]) -> Model:
         """The model of a checkpoint; slots it does not hold begin anew."""
-        return cls(state.layout, state.optimizer, state.weights, state.state, dict(state.slots))
+        specs = [table.spec for table in state.tables.values()]
+        slots = dict(state.slots)
+        model = cls(state.layout, state.optimizer, state.weights, state.state, slots, specs, state.seed)
+        for name, table in state.tables.items():
+            model.tables[name].restore(table)
+        return model
 
     def apply(
         self, update: Update, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray], each: Each = map
@@ -54,6 +64,11 @@ class Model:
 
         list(each(learn, pieces(self.weights.size), gradient))
         list(each(shift, pieces(self.state.size), delta))
+
+    def apply_rows(self, update: Update, gradients: Iterable[RowGradients]) -> None:
+        """The same update for rows of tables."""
+        for name, (ids, values) in joined(gradients).items():
+            self.tables[name].apply(self.optimizer, update, ids, values)
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

@@ -8,20 +8,22 @@ writers' files.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
 import pathlib
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.ps.copies import CHUNK, Copy
+from elastic_runtime.ps.copies import Copy, chunks_of
+from elastic_runtime.ps.tables import TableSpec, TableState
 from elastic_runtime.rpc.layout import Layout, part
 
 _MAGIC = b"EDLPART1"
@@ -40,9 +42,12 @@ class PartState(Generic[Values]):
     weights: Values
     state: Values
     slots: Mapping[str, Values] = field(default_factory=dict)
+    tables: Mapping[str, TableState] = field(default_factory=dict)
     era: int = 0
     step: int = 0
     """How many updates the slots have seen."""
+    seed: int = 0
+    """Of the first values of tables."""
 
 
 def write(path: pathlib.Path, index: int, parts: int, state: PartState[Values]) -> pathlib.Path:
@@ -50,7 +55,7 @@ def write(path: pathlib.Path, index: int, parts: int, state: PartState[Values]) 
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:
-            _stream(file, _header(index, parts, state), _arrays(state).values())
+            _stream(file, _header(index, parts, state), state)
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(path)
@@ -69,12 +74,15 @@ def gather(paths: Sequence[pathlib.Path], index: int, parts: int) -> PartState[n
     layout = Layout.from_json(json.dumps(first["layout"]))
     names = [name for name in first["arrays"] if all(name in header["arrays"] for header in headers)]
     targets = {name: _Target(*part(_count(layout, name), index, parts)) for name in names}
+    tables: dict[str, list[TableState]] = {}
     for path in paths:
         header, body = _load(path)
         if header["layout_digest"] != layout.digest or header["version"] != first["version"]:
             raise ElasticError("is of another model or version than the first part", where=str(path))
         for name, target in targets.items():
             target.take(header["arrays"][name], body)
+        for name, entry in header["tables"].items():
+            tables.setdefault(name, []).append(_table(entry, body).of(index, parts))
     for name, target in targets.items():
         if target.missing:
             raise ElasticError(
@@ -88,8 +96,10 @@ def gather(paths: Sequence[pathlib.Path], index: int, parts: int) -> PartState[n
         weights=targets["weights"].values,
         state=targets["state"].values,
         slots=slots,
+        tables={name: TableState.joined(each) for name, each in tables.items()},
         era=first["era"],
         step=first["step"],
+        seed=first["seed"],
     )
 
 
@@ -145,34 +155,61 @@ def _header(index: int, parts: int, state: PartState[Values]) -> bytes:
             raise ValueError(f"{name} has {values.nbytes} bytes, its part is {4 * (end - start)}")
         places[name] = {"start": start, "count": end - start, "offset": offset}
         offset += values.nbytes
+    tables: dict[str, Any] = {}
+    for name, table in state.tables.items():
+        tables[name] = {"spec": dataclasses.asdict(table.spec), "rows": len(table.ids), "offsets": {}}
+        for array, rows in _table_arrays(table).items():
+            tables[name]["offsets"][array] = offset
+            offset += rows.nbytes
     header = {
         "version": state.version,
         "era": state.era,
         "step": state.step,
+        "seed": state.seed,
         "optimizer": dict(state.optimizer),
         "layout": json.loads(state.layout.to_json()),
         "layout_digest": state.layout.digest,
         "arrays": places,
+        "tables": tables,
     }
     return json.dumps(header).encode()
 
 
-def _stream(file: BinaryIO, header: bytes, arrays: Iterable[np.ndarray | Copy]) -> None:
+def _table_arrays(table: TableState) -> dict[str, np.ndarray]:
+    slots = {f"slot/{name}": values for name, values in table.slots.items()}
+    return {"ids": table.ids, "values": table.values} | slots
+
+
+def _table(entry: Mapping[str, Any], body: memoryview) -> TableState:
+    """The rows of a table in one file."""
+    spec, count = TableSpec(**entry["spec"]), entry["rows"]
+
+    def rows(array: str) -> np.ndarray:
+        flat = np.frombuffer(body, "<f4", count * spec.dimension, entry["offsets"][array])
+        return flat.reshape(count, spec.dimension)
+
+    slots = {
+        array.removeprefix("slot/"): rows(array) for array in entry["offsets"] if array.startswith("slot/")
+    }
+    ids = np.frombuffer(body, "<i8", count, entry["offsets"]["ids"])
+    return TableState(spec, ids, rows("values"), slots)
+
+
+def _stream(file: BinaryIO, header: bytes, state: PartState[Values]) -> None:
     crc = 0
-    start = (_MAGIC, _LENGTH.pack(len(header)), header)
-    for chunk in itertools.chain(start, *map(_chunks, arrays)):
+    arrays: list[np.ndarray | Copy] = [*_arrays(state).values()]
+    arrays += [rows for table in state.tables.values() for rows in _table_arrays(table).values()]
+    for chunk in itertools.chain((_MAGIC, _LENGTH.pack(len(header)), header), *map(_chunks, arrays)):
         crc = zlib.crc32(chunk, crc)
         file.write(chunk)
     file.write(_CRC.pack(crc))
 
 
-def _chunks(values: np.ndarray | Copy) -> Iterator[bytes | memoryview]:
+def _chunks(values: np.ndarray | Copy) -> Iterator[bytes]:
     if isinstance(values, Copy):
         yield from values.chunks()
     else:
-        raw = np.ascontiguousarray(values, "<f4").view(np.uint8).data
-        for start in range(0, len(raw), CHUNK):
-            yield raw[start : start + CHUNK]
+        yield from chunks_of(np.ascontiguousarray(values))
 
 
 def _load(path: pathlib.Path) -> tuple[dict[str, Any], memoryview]:
@@ -193,7 +230,17 @@ def _parse_header(path: pathlib.Path, start: bytes, read: Any) -> dict[str, Any]
         if not start.startswith(_MAGIC):
             raise ValueError("no magic bytes")
         header: dict[str, Any] = json.loads(read(_LENGTH.unpack(start[len(_MAGIC) :])[0]))
-        wanted = {"version", "era", "step", "optimizer", "layout", "layout_digest", "arrays"}
+        wanted = {
+            "version",
+            "era",
+            "step",
+            "optimizer",
+            "layout",
+            "layout_digest",
+            "arrays",
+            "tables",
+            "seed",
+        }
         if not wanted <= header.keys() or not {"weights", "state"} <= header["arrays"].keys():
             raise ValueError("entries are missing")
     except (ValueError, struct.error, AttributeError, OverflowError, MemoryError) as error:

@@ -7,21 +7,23 @@ Sends and fills parts of the worker's own flat buffers in chunks. A server that 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import grpc
 import numpy as np
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.ps.copies import CHUNK
+from elastic_runtime.ps.copies import CHUNK, chunks_of
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.channel import connect
 from elastic_runtime.rpc.layout import part
 from elastic_runtime.rpc.ps_pb2 import Verdict
 from elastic_runtime.rpc.ps_pb2_grpc import ParameterServerStub
 
-_Reply = TypeVar("_Reply", wire.InitializeReply, wire.PullReply, wire.ControlReply)
+_Reply = TypeVar("_Reply", wire.InitializeReply, wire.PullReply, wire.PullRowsReply, wire.ControlReply)
+Rows = tuple[np.ndarray, np.ndarray]
+"""Ids (int64) and a row of float32 for each; ids may repeat."""
 _DATA = "/elasticdl.v1.ParameterData/"
 
 
@@ -64,6 +66,7 @@ class Remote:
         self._initialize = channel.stream_unary(_DATA + "Initialize")
         self._push = channel.stream_unary(_DATA + "Push")
         self._pull = channel.unary_stream(_DATA + "Pull")
+        self._pull_rows = channel.stream_stream(_DATA + "PullRows")
 
     def initialize(
         self, request: wire.InitializeRequest, weights: np.ndarray, state: np.ndarray
@@ -71,17 +74,27 @@ class Remote:
         """Bring this server its part of a model."""
         mine = wire.InitializeRequest(index=self.index, parts=self._parts)
         mine.MergeFrom(request)
-        content = self._call(self._initialize, self._stream(mine, weights, state))
+        content = self._call(self._initialize, _stream(mine, self._part(weights), self._part(state)))
         return self._accepted(wire.InitializeReply.FromString(content))
 
     def push(
-        self, request: wire.PushRequest, version: int, gradient: np.ndarray, delta: np.ndarray
+        self,
+        request: wire.PushRequest,
+        version: int,
+        gradient: np.ndarray,
+        delta: np.ndarray,
+        rows: Mapping[str, Rows],
     ) -> wire.PushReply:
         """Bring this server its part of a gradient; the reply may be a refusal."""
         mine = wire.PushRequest()
         mine.CopyFrom(request)
         mine.version = version
-        return wire.PushReply.FromString(self._call(self._push, self._stream(mine, gradient, delta)))
+        buffers = [self._part(gradient), self._part(delta)]
+        for name, (ids, values) in rows.items():
+            here = self.holds(ids)
+            mine.rows.add(table=name, count=int(here.sum()))
+            buffers += [ids[here], values[here]]
+        return wire.PushReply.FromString(self._call(self._push, _stream(mine, *buffers)))
 
     def pull(
         self, request: wire.PullRequest, have_version: int, weights: np.ndarray, state: np.ndarray
@@ -94,11 +107,30 @@ class Remote:
             reply = self._accepted(wire.PullReply.FromString(next(replies)))
             if not reply.unchanged:
                 for buffer in (weights, state):
-                    self._fill(buffer, replies)
+                    _fill(self._part(buffer), replies)
             next(replies, None)
         except grpc.RpcError as error:
             raise self._unavailable(error) from None
         return reply.version
+
+    def pull_rows(self, request: wire.PullRowsRequest, ids: np.ndarray, values: np.ndarray) -> None:
+        """Fill the rows of those ids that lie on this server."""
+        here = self.holds(ids)
+        mine = wire.PullRowsRequest(count=int(here.sum()))
+        mine.MergeFrom(request)
+        found = np.empty((mine.count, values.shape[1]), values.dtype)
+        try:
+            replies = self._pull_rows(_stream(mine, ids[here]), timeout=self._timeout)
+            self._accepted(wire.PullRowsReply.FromString(next(replies)))
+            _fill(found, replies)
+        except grpc.RpcError as error:
+            raise self._unavailable(error) from None
+        values[here] = found
+
+    def holds(self, ids: np.ndarray) -> np.ndarray:
+        """Which of these rows lie on this server."""
+        mine: np.ndarray = ids % self._parts == self.index
+        return mine
 
     def control(self, method: str, request: Any) -> wire.ControlReply:
         """One of the calls without parameters."""
@@ -116,22 +148,10 @@ class Remote:
         except grpc.RpcError as error:
             raise self._unavailable(error) from None
 
-    def _stream(self, first: Any, *buffers: np.ndarray) -> Iterator[bytes]:
-        yield first.SerializeToString()
-        for buffer in buffers:
-            raw = self._part(buffer)
-            for start in range(0, len(raw), CHUNK):
-                yield bytes(raw[start : start + CHUNK])
-
-    def _fill(self, buffer: np.ndarray, chunks: Iterator[bytes]) -> None:
-        raw = self._part(buffer)
-        for start in range(0, len(raw), CHUNK):
-            raw[start : start + CHUNK] = next(chunks)
-
-    def _part(self, buffer: np.ndarray) -> memoryview:
+    def _part(self, buffer: np.ndarray) -> np.ndarray:
         assert buffer.dtype == np.float32, buffer.dtype
         start, end = part(buffer.size, self.index, self._parts)
-        return buffer[start:end].view(np.uint8).data
+        return buffer[start:end]
 
     def _accepted(self, reply: _Reply) -> _Reply:
         if reply.verdict != Verdict.ACCEPTED:
@@ -153,3 +173,15 @@ class Remote:
 def reason_of(verdict: int) -> Reason:
     """The reason of a verdict that is not acceptance."""
     return Reason(verdict) if verdict in {reason.value for reason in Reason} else Reason.FAILED
+
+
+def _stream(first: Any, *buffers: np.ndarray) -> Iterator[bytes]:
+    yield first.SerializeToString()
+    for buffer in buffers:
+        yield from chunks_of(buffer)
+
+
+def _fill(buffer: np.ndarray, chunks: Iterator[bytes]) -> None:
+    raw = buffer.reshape(-1).view(np.uint8).data
+    for start in range(0, len(raw), CHUNK):
+        raw[start : start + CHUNK] = next(chunks)

@@ -7,9 +7,10 @@ server.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -18,18 +19,20 @@ from google.protobuf.message import DecodeError
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import kernels
-from elastic_runtime.ps.copies import pieces
+from elastic_runtime.ps.copies import CHUNK, chunks_of
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.shard import Refused, Shard, refusal
 from elastic_runtime.ps.store import Merge, Push, PushId
+from elastic_runtime.ps.tables import RowGradients, TableSpec
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict
 from elastic_runtime.rpc.ps_pb2_grpc import ParameterServerServicer, add_ParameterServerServicer_to_server
 
-_Chunks = Sequence[np.ndarray]
 DATA = "elasticdl.v1.ParameterData"
-_Message = TypeVar("_Message", wire.InitializeRequest, wire.PushRequest, wire.PullRequest)
+_Message = TypeVar(
+    "_Message", wire.InitializeRequest, wire.PushRequest, wire.PullRequest, wire.PullRowsRequest
+)
 
 
 def add_to_server(shard: Shard, server: grpc.Server) -> None:
@@ -39,6 +42,7 @@ def add_to_server(shard: Shard, server: grpc.Server) -> None:
         "Initialize": grpc.stream_unary_rpc_method_handler(data.initialize),
         "Push": grpc.stream_unary_rpc_method_handler(data.push),
         "Pull": grpc.unary_stream_rpc_method_handler(data.pull),
+        "PullRows": grpc.stream_stream_rpc_method_handler(data.pull_rows),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(DATA, handlers),))
     add_ParameterServerServicer_to_server(Control(shard), server)  # type: ignore[no-untyped-call]
@@ -67,9 +71,9 @@ class ParameterData:
         """A worker brings a gradient; answered when its version is applied."""
         try:
             request = _parse(wire.PushRequest, next(requests, b""))
-            outcome = self._shard.precheck(_push(request, (), (), True))
+            outcome = self._shard.precheck(_push(request))
             if outcome is None:
-                outcome = self._shard.push(_push(request, *self._gradient(requests)))
+                outcome = self._shard.push(self._with_content(_push(request), request.rows, requests))
         except Refused as no:
             return wire.PushReply(verdict=no.verdict, reason=no.reason).SerializeToString()
         reply = wire.PushReply(verdict=outcome.verdict, reason=outcome.reason)
@@ -98,6 +102,18 @@ class ParameterData:
             yield from taken.weights.chunks()
             yield from taken.state.chunks()
 
+    def pull_rows(self, requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+        """A worker fetches rows of a table."""
+        try:
+            request = _parse(wire.PullRowsRequest, next(requests, b""))
+            ids = _joined(_chunks(requests, request.count, np.int64), np.int64)
+            rows = self._shard.pull_rows(request.table, ids, era=request.era, snapshot=request.snapshot)
+        except Refused as no:
+            yield wire.PullRowsReply(verdict=no.verdict, reason=no.reason).SerializeToString()
+            return
+        yield wire.PullRowsReply(verdict=Verdict.ACCEPTED).SerializeToString()
+        yield from chunks_of(rows)
+
     def _model(self, request: wire.InitializeRequest, chunks: Iterator[bytes]) -> Model:
         settings = self._shard.store.settings
         if (request.index, request.parts) != (settings.index, settings.parts):
@@ -114,23 +130,32 @@ class ParameterData:
         buffers = []
         for count in (layout.weight_count, layout.state_count):
             place = self._shard.part_of(count)
-            values = _values(chunks, place.stop - place.start)
-            buffers.append(np.concatenate([np.empty(0, np.float32), *values]))
+            buffers.append(_joined(_chunks(chunks, place.stop - place.start)))
         _require_end(chunks)
-        return Model(layout, config, buffers[0], buffers[1])
+        specs = [
+            TableSpec(each.name, each.dimension, each.initializer, each.scale) for each in request.tables
+        ]
+        return Model(layout, config, buffers[0], buffers[1], specs=specs, seed=request.seed)
 
-    def _gradient(self, chunks: Iterator[bytes]) -> tuple[_Chunks, _Chunks, bool]:
-        model = self._shard.store.model
+    def _with_content(self, push: Push, tables: Iterable[wire.Rows], chunks: Iterator[bytes]) -> Push:
+        """The push with its gradients, which are looked through while the next ones travel."""
+        model, finite = self._shard.store.model, True
         assert model is not None, "prechecked"
-        finite = True
 
         def look(values: np.ndarray) -> None:
             nonlocal finite
             finite = finite and kernels.all_finite(values)
 
-        gradient, delta = (_values(chunks, buffer.size, look) for buffer in (model.weights, model.state))
+        gradient = _chunks(chunks, model.weights.size, look=look)
+        delta = _chunks(chunks, model.state.size, look=look)
+        rows = []
+        for table in tables:
+            ids = _joined(_chunks(chunks, table.count, np.int64), np.int64)
+            dimension = _dimension(model, table.table)
+            values = _joined(_chunks(chunks, table.count * dimension, look=look))
+            rows.append(RowGradients(table.table, ids, values.reshape(-1, dimension)))
         _require_end(chunks)
-        return gradient, delta, finite
+        return dataclasses.replace(push, gradient=gradient, delta=delta, rows=rows, finite=finite)
 
 
 class Control(ParameterServerServicer):
@@ -182,18 +207,22 @@ def _answer(act: Callable[[], int | None]) -> wire.ControlReply:
         return wire.ControlReply(verdict=no.verdict, reason=no.reason)
 
 
-def _push(request: wire.PushRequest, gradient: _Chunks, delta: _Chunks, finite: bool) -> Push:
+def _push(request: wire.PushRequest) -> Push:
     merge = Merge(request.merge.version, tuple(request.merge.workers)) if request.HasField("merge") else None
     return Push(
         id=PushId(request.worker, request.incarnation, request.seq),
         era=request.era,
         version=request.version,
         learning_rate=request.learning_rate,
-        gradient=gradient,
-        delta=delta,
+        gradient=(),
         merge=merge,
-        finite=finite,
     )
+
+
+def _dimension(model: Model, table: str) -> int:
+    if table not in model.tables:
+        raise Refused(Verdict.MISFIT, f"no table {table!r}; known: {', '.join(model.tables) or 'none'}")
+    return model.tables[table].spec.dimension
 
 
 def _parse(kind: type[_Message], content: bytes) -> _Message:
@@ -203,20 +232,28 @@ def _parse(kind: type[_Message], content: bytes) -> _Message:
         raise Refused(Verdict.MISFIT, f"malformed: no {kind.__name__}") from None
 
 
-def _values(
-    chunks: Iterator[Any], count: int, look: Callable[[np.ndarray], None] = lambda _: None
+def _chunks(
+    chunks: Iterator[bytes],
+    count: int,
+    dtype: type[np.number[Any]] = np.float32,
+    *,
+    look: Callable[[np.ndarray], None] = lambda _: None,
 ) -> list[np.ndarray]:
-    """The next chunks, which must hold this many values; each is looked at while the next ones travel."""
-    values = []
-    for piece in pieces(count):
+    """The next chunks, which must hold this many values."""
+    values: list[np.ndarray] = []
+    left = count * np.dtype(dtype).itemsize
+    while left > 0:
         chunk = next(chunks, b"")
-        if len(chunk) != 4 * (piece.stop - piece.start):
-            raise Refused(
-                Verdict.MISFIT, f"malformed: a chunk of {len(chunk)} bytes at value {piece.start} of {count}"
-            )
-        values.append(np.frombuffer(chunk, np.float32))
+        if len(chunk) != min(left, CHUNK):
+            raise Refused(Verdict.MISFIT, f"malformed: {left} bytes are missing, here came {len(chunk)}")
+        values.append(np.frombuffer(chunk, dtype))
         look(values[-1])
+        left -= len(chunk)
     return values
+
+
+def _joined(chunks: list[np.ndarray], dtype: type[np.number[Any]] = np.float32) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype), *chunks])
 
 
 def _require_end(chunks: Iterator[bytes]) -> None:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Collection
 from concurrent import futures
 
+import numpy as np
+
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import checkpoint, optimizers
 from elastic_runtime.ps.model import Model
@@ -88,7 +90,21 @@ class Shard:
                 return self._await_snapshot(snapshot, wait)
             self._await(lambda: self._is_at(min_version, era), wait, f"version {min_version}")
             self._require_era(era)
-            return self.store.present(slots=False)
+            return self.store.present()
+
+    def pull_rows(self, table: str, ids: np.ndarray, *, era: int, snapshot: int) -> np.ndarray:
+        """Rows of a table, as they are now or at a snapshot; an id without a row reads as its first value."""
+        with self._changed:
+            model = self._require_model()
+            if table not in model.tables:
+                raise Refused(
+                    Verdict.MISFIT, f"no table {table!r}; known: {', '.join(model.tables) or 'none'}"
+                )
+            if not snapshot:
+                self._require_era(era)
+                return model.tables[table].pull(ids)
+            taken = self._await_snapshot(snapshot, self._settings.wait_seconds)
+            return model.tables[table].pull(ids, taken.tables[table])
 
     def snapshot(self, label: int) -> int:
         """Take a snapshot now, or under another's version once that is reached here too."""
@@ -116,7 +132,7 @@ class Shard:
                 taken = self._await_snapshot(snapshot, self._settings.wait_seconds)
             else:
                 self._require_model()
-                taken = self.store.present(slots=True)
+                taken = self.store.present(slots=True, tables=True)
             model, era = self._require_model(), self.store.era
         if taken.slots is None:
             raise Refused(Verdict.NO_SNAPSHOT, f"the snapshot of version {snapshot} is for evaluation only")
@@ -127,8 +143,10 @@ class Shard:
             weights=taken.weights,
             state=taken.state,
             slots=taken.slots,
+            tables=taken.tables,
             era=era,
             step=taken.step,
+            seed=model.seed,
         )
         checkpoint.write_part(directory, self._settings.index, self._settings.parts, state)
         return taken.version
@@ -194,6 +212,8 @@ class Shard:
 def _require_alike(held: Model, offered: Model) -> None:
     if held.layout.digest != offered.layout.digest:
         raise Refused(Verdict.MISFIT, "the model held here has other variables: one job, one model")
+    if tuple(held.specs) != tuple(offered.specs):
+        raise Refused(Verdict.MISFIT, f"the model held here has tables {held.specs}, not {offered.specs}")
     if optimizers.from_config(held.config) != offered.optimizer:
         raise Refused(
             Verdict.MISFIT, f"the model held here is trained with {held.optimizer}, not {offered.optimizer}"

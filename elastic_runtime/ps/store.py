@@ -20,6 +20,7 @@ from elastic_runtime.ps.barrier import Barrier, Line, Senders
 from elastic_runtime.ps.copies import Copies, Copy, pieces
 from elastic_runtime.ps.model import Each, Model
 from elastic_runtime.ps.optimizers import Update
+from elastic_runtime.ps.tables import RowGradients, TableState
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Push:
     gradient: Sequence[np.ndarray]
     delta: Sequence[np.ndarray] = ()
     merge: Merge | None = None
+    rows: Sequence[RowGradients] = ()
     finite: bool = True
     """Whether the chunks hold no NaN or infinity; they are looked through while they come in."""
 
@@ -91,6 +93,7 @@ class Snapshot:
     weights: Copy
     state: Copy
     slots: Mapping[str, Copy] | None
+    tables: Mapping[str, TableState]
 
 
 @dataclass
@@ -101,6 +104,13 @@ class _Sum:
     rates: list[float] = field(default_factory=list)
     gradient: Sequence[np.ndarray] = ()
     delta: Sequence[np.ndarray] = ()
+    rows: list[RowGradients] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, push: Push) -> _Sum:
+        made = cls()
+        made.add(push)
+        return made
 
     def add(self, push: Push) -> None:
         if not self.ids:
@@ -109,6 +119,7 @@ class _Sum:
             own = len(self.ids) > 1
             self.gradient = _added(self.gradient, push.gradient, own)
             self.delta = _added(self.delta, push.delta, own)
+        self.rows.extend(push.rows)
         self.ids.append(push.id)
         self.rates.append(push.learning_rate)
 
@@ -192,17 +203,18 @@ class Store:
         """Pushes that wait for others."""
         return sum(len(waited.ids) for waited in self._sums.values())
 
-    def present(self, *, slots: bool, label: int | None = None) -> Snapshot:
+    def present(self, *, slots: bool = False, tables: bool = False, label: int | None = None) -> Snapshot:
         """The model as it is now, for a reader that takes its time."""
         model = self._model
         copies = {name: self._copies.of(slot) for name, slot in model.slots.items()} if slots else None
         version = self.version if label is None else label
         weights, state = self._copies.of(model.weights), self._copies.of(model.state)
-        return Snapshot(version, self.step, weights, state, copies)
+        rows = {name: table.state(slots=slots) for name, table in model.tables.items()} if tables else {}
+        return Snapshot(version, self.step, weights, state, copies, rows)
 
     def snapshot(self, *, slots: bool, label: int | None = None) -> int:
         """Keep the model as it is now, under its version or another."""
-        taken = self.present(slots=slots, label=label)
+        taken = self.present(slots=slots, tables=True, label=label)
         self.snapshots[taken.version] = taken
         while len(self.snapshots) > MOST_SNAPSHOTS:
             oldest = next(iter(self.snapshots))
@@ -257,10 +269,26 @@ class Store:
             if [chunk.size for chunk in chunks] != sizes:
                 given = sum(chunk.size for chunk in chunks)
                 return Outcome(Verdict.MISFIT, f"{what} of {given} values; here are {buffer.size}")
+        for rows in push.rows:
+            misfit = self._misfit(rows)
+            if misfit:
+                return Outcome(Verdict.MISFIT, f"table {rows.table!r}: {misfit}")
         if not push.finite:
             self.counts["nonfinite"] += 1
             return Outcome(Verdict.NONFINITE, "gradient or state holds NaN or infinity")
         return None
+
+    def _misfit(self, rows: RowGradients) -> str:
+        table = self._model.tables.get(rows.table)
+        if table is None:
+            return f"there is none of this name; known: {', '.join(self._model.tables) or 'none'}"
+        if rows.values.shape != (rows.ids.size, table.spec.dimension):
+            return (
+                f"gradients of shape {rows.values.shape} for {rows.ids.size} rows of {table.spec.dimension}"
+            )
+        if (rows.ids % self.settings.parts != self.settings.index).any():
+            return f"ids that do not belong on server {self.settings.index} of {self.settings.parts}"
+        return ""
 
     def _remember(self, push: PushId) -> None:
         before = self._newest.get(push.worker)
@@ -283,29 +311,29 @@ class Store:
     def _apply_alone(self, push: Push) -> Outcome:
         behind = self.version - push.version
         modulation = max(1, behind) if self.settings.lr_staleness_modulation else 1
-        self._change(push.gradient, push.delta, push.learning_rate / modulation, 1)
+        self._change(_Sum.of(push), push.learning_rate / modulation, 1)
         merge = Merge(self.version + 1, (push.id.worker,))
         self._reach(merge.version)
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _apply_late(self, push: Push, merge: Merge) -> Outcome:
         """The version was made without waiting for this push any longer: it is added to a later one."""
-        self._change(push.gradient, push.delta, push.learning_rate, len(merge.workers))
+        self._change(_Sum.of(push), push.learning_rate, len(merge.workers))
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _apply_sum(self, waited: _Sum, merge: Merge) -> None:
         rate = sum(waited.rates) / len(waited.rates)
-        self._change(waited.gradient, waited.delta, rate, len(merge.workers))
+        self._change(waited, rate, len(merge.workers))
         self._reach(merge.version)
         for push in waited.ids:
             self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
 
-    def _change(
-        self, gradient: Sequence[np.ndarray], delta: Sequence[np.ndarray], rate: float, count: int
-    ) -> None:
+    def _change(self, changes: _Sum, rate: float, count: int) -> None:
         self._copies.before_change()
         self.step += 1
-        self._model.apply(Update(self.step, rate, 1 / count), gradient, delta, self._each)
+        update = Update(self.step, rate, 1 / count)
+        self._model.apply(update, changes.gradient, changes.delta, self._each)
+        self._model.apply_rows(update, changes.rows)
         self.counts["applied"] += 1
 
     def _reach(self, version: int) -> None:

@@ -90,10 +90,12 @@ def push(client, version=0, *, retry=False):
 
 def repeated(client):
     """As a worker does: again, until the channel has found its server again."""
-    for delay in channel.backoff():
-        with contextlib.suppress(PSUnavailable):
+    delays = channel.backoff()
+    while True:
+        try:
             return push(client, 1, retry=True)
-        time.sleep(delay)
+        except PSUnavailable:
+            time.sleep(next(delays))
 
 
 def test_joins_serves_reports_snapshots_and_leaves_when_told():
