@@ -16,12 +16,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, fleet, ledger, prepare
 from elastic_runtime.master.checkpoints import Checkpoints, checkpoint_origin
 from elastic_runtime.master.commands import command
 from elastic_runtime.master.desk import Desk, loss_of
-from elastic_runtime.master.home import HeldHome, Home, Origin, ServedHome, StaticHome
+from elastic_runtime.master.home import HeldHome, Origin, ServedHome, StaticHome
 from elastic_runtime.master.job import EVALUATION, EXPORT, FLEET, LISTING, TRAINING, Job, Outcome
 from elastic_runtime.master.journal import Journal
 from elastic_runtime.master.ledger import Source
@@ -29,9 +29,9 @@ from elastic_runtime.master.members import Connection, Members
 from elastic_runtime.master.narrator import Display, Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.service import Service
-from elastic_runtime.observe import events, log as logs
+from elastic_runtime.observe import log as logs
 from elastic_runtime.observe.files import write_atomically
-from elastic_runtime.platform.pods import ExitCause, Phase, Platform, Pod, PodSpec, Role, pod_name
+from elastic_runtime.platform.pods import Platform, PodSpec, Role, pod_name
 from elastic_runtime.platform.process.claim import claim
 from elastic_runtime.platform.process.platform import ProcessPlatform
 from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
@@ -97,6 +97,7 @@ class Master:
             tell=functools.partial(self._tell, FLEET),
             make_spec=self._pod_spec,
             changed=self._narrator.pod,
+            failed=lambda problem: self._finish(Outcome("failed", f"the master cannot go on: {problem}")),
         )
         self._address = ""
         self._senders: frozenset[str] = frozenset()
@@ -222,6 +223,7 @@ class Master:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 while any(self._members.of(master_pb2.ROLE_WORKER)):
                     await self._members.parted()
+                await self._pods.workers_gone()
 
     # -- signals and stopping -----------------------------------------------------------------------------------
 
@@ -339,7 +341,9 @@ class Master:
             deadlines = [machine.next_deadline() for machine in self._job.machines.values()]
             soonest = min((d for d in deadlines if d is not None), default=None)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._timer.wait(), None if soonest is None else max(0.05, soonest - now))
+                await asyncio.wait_for(
+                    self._timer.wait(), None if soonest is None else max(0.05, soonest - now)
+                )
             self._tick(time.time())
 
     def _tick(self, now: float) -> None:
@@ -348,7 +352,9 @@ class Master:
                 self._tell(FLEET, fleet.Tick(now))
                 continue
             for worker in machine.overdue(now):
-                log.warning("%s made no progress for %g s: its work goes to others", worker, self._spec.lease_timeout)
+                log.warning(
+                    "%s made no progress for %g s: its work goes to others", worker, self._spec.lease_timeout
+                )
                 self._tell(name, ledger.Expire(worker))
             if name == EVALUATION:
                 self._tell(name, evaluation.Tick(now))
@@ -516,7 +522,9 @@ class Master:
 
     async def copy(self, request: master_pb2.CopyRequest) -> bool:
         """Whose copy of the model is used."""
-        return isinstance(self._home, ServedHome) and await self._home.offered(request.member, request.version)
+        return isinstance(self._home, ServedHome) and await self._home.offered(
+            request.member, request.version
+        )
 
     async def uploaded(self, request: master_pb2.UploadedRequest) -> None:
         """The chosen copy is there."""

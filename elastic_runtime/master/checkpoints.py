@@ -57,7 +57,9 @@ class Checkpoints:
             self._passed_over(self._due)
             if not self._told_slow:
                 self._told_slow = True
-                log.warning("checkpoints are due faster than they can be written: some versions are passed over")
+                log.warning(
+                    "checkpoints are due faster than they can be written: some versions are passed over"
+                )
         self._due = version
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._write_all(home))
@@ -92,7 +94,11 @@ class Checkpoints:
             ledger = dict(self._ledger_at(version))
             await asyncio.to_thread(checkpoint.finish, making, final, version, ledger)
         except (ElasticError, OSError, TimeoutError) as problem:
-            log.warning("the checkpoint of version %d could not be written: %s", version, problem or "no answer in time")
+            log.warning(
+                "the checkpoint of version %d could not be written: %s",
+                version,
+                problem or "no answer in time",
+            )
             await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
             return False
         size = sum(f.stat().st_size for f in final.iterdir())

@@ -17,7 +17,13 @@ def command(spec: JobSpec, role: Role, *, index: int, name: str, master: str) ->
         f"--log_level={spec.log_level}",
     ]
     if role is Role.WORKER:
-        return (sys.executable, "-m", "elastic_runtime.worker", *common, f"--worker_id={name.rsplit('-', 1)[1]}")
+        return (
+            sys.executable,
+            "-m",
+            "elastic_runtime.worker",
+            *common,
+            f"--worker_id={name.rsplit('-', 1)[1]}",
+        )
     return (
         sys.executable,
         "-m",

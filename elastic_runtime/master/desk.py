@@ -69,7 +69,11 @@ class Desk:
     def _granted(self, machine: str, granted: ledger.Granted | evaluation.Granted) -> master_pb2.LeaseReply:
         lease = granted.lease
         key = master_pb2.LeaseKey(
-            kind=WORK_KIND[machine], epoch=lease.epoch, shard=lease.shard, attempt=lease.attempt, era=self._job.era
+            kind=WORK_KIND[machine],
+            epoch=lease.epoch,
+            shard=lease.shard,
+            attempt=lease.attempt,
+            era=self._job.era,
         )
         reply = master_pb2.LeaseReply(answer=master_pb2.LeaseReply.GRANTED, key=key)
         if machine != EXPORT:
@@ -87,7 +91,9 @@ class Desk:
     async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:
         """Hand a report to the machine it concerns; refused if the lease is not the worker's (any more)."""
         if request.key.era != self._job.era:
-            return master_pb2.ReportReply(reason="the model went back to an earlier state: this lease is void")
+            return master_pb2.ReportReply(
+                reason="the model went back to an earlier state: this lease is void"
+            )
         machine = MACHINE[request.key.kind]
         if machine not in self._job.machines:
             return master_pb2.ReportReply(reason=f"this job has no {machine}")

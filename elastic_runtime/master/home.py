@@ -135,7 +135,9 @@ class HeldHome:
         if member == self._name:
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(ElasticError("the worker that holds the model is gone", where=member))
+                    answer.set_exception(
+                        ElasticError("the worker that holds the model is gone", where=member)
+                    )
 
     def topology(self) -> master_pb2.Topology:
         """Ready once the era has begun."""
@@ -233,7 +235,7 @@ class ServedHome:
             return
         self._here[member.index] = member
         self._changed.set()
-        if self._incarnations() == self._known:
+        if self._all_known():
             self._tell_workers()
         elif len(self._here) == self._count and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._settle())
@@ -249,7 +251,7 @@ class ServedHome:
 
     def topology(self) -> master_pb2.Topology:
         """Ready while every part is with the holder the era began with."""
-        ready = self._era > 0 and self._incarnations() == self._known
+        ready = self._era > 0 and self._all_known()
         addresses = [self._here[i].address for i in range(self._count)] if ready else []
         return master_pb2.Topology(era=self._era, ready=ready, ps_addresses=addresses)
 
@@ -363,6 +365,9 @@ class ServedHome:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
+    def _all_known(self) -> bool:
+        return len(self._here) == self._count and self._incarnations() == self._known
+
     def _incarnations(self) -> list[str]:
         return [self._here[i].incarnation if i in self._here else "" for i in range(self._count)]
 
@@ -383,7 +388,7 @@ class ServedHome:
     def _tell_workers(self) -> None:
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))
 
-    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
         try:
             async with asyncio.timeout(timeout):
                 while not condition():

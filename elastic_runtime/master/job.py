@@ -172,13 +172,9 @@ class Job:
         before, fresh = self.fleet.state(), Fleet(fleet_config(self.spec))
         fresh.restore(fresh.state() | {name: before[name] for name in ("next_worker", "relaunches")})
         self.machines[FLEET] = fresh
-        for name in (LISTING, TRAINING, PREDICTION, EXPORT):
-            if name in self.machines:
-                state = self.machines[name].state() | {"failed": False, "failures": [], "stopped": ""}
-                self.machines[name] = self._make(name, self._sources[name], state)
-        for name in (LISTING, TRAINING, PREDICTION, EVALUATION, EXPORT):
-            for worker in self.machines[name].overdue(float("inf")) if name in self.machines else ():
-                self.machines[name].handle(ledger.WorkerLost(worker))
+        for name, machine in self.machines.items():
+            if name != FLEET:
+                machine.handle(ledger.Reopened())
 
     def _begin_era(self, era: int, origin: Origin) -> list[Any]:
         first, self.era, self.origin = self.era == 0, era, origin
@@ -220,7 +216,13 @@ class Job:
         return {
             "sources": _plain(self._sources),
             "machines": {name: machine.state() for name, machine in self.machines.items()},
-            "facts": [self.era, dataclasses.asdict(self.origin), self.version, self.saved_version, self.exported],
+            "facts": [
+                self.era,
+                dataclasses.asdict(self.origin),
+                self.version,
+                self.saved_version,
+                self.exported,
+            ],
             "outcome": dataclasses.asdict(self.outcome) if self.outcome else None,
         }
 
@@ -244,6 +246,7 @@ def fleet_config(spec: JobSpec) -> FleetConfig:
         num_ps=(spec.num_ps_pods or 0) if spec.training_data else 0,
         relaunch_on_worker_failure=spec.relaunch_on_worker_failure,
         external_workers=spec.num_workers == 0,
+        grace=3.0,
         log=f"{spec.run_dir}/logs/{{pod}}.log",
     )
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,12 @@ class Narrator:
             log.info("pod %s ended: %s%s", pod.name, pod.cause, f" ({pod.detail})" if pod.detail else "")
             self._record(
                 events.PodEnded(
-                    time=now, pod=pod.name, role=pod.role, cause=pod.cause, exit_code=pod.exit_code, detail=pod.detail
+                    time=now,
+                    pod=pod.name,
+                    role=pod.role,
+                    cause=pod.cause,
+                    exit_code=pod.exit_code,
+                    detail=pod.detail,
                 )
             )
             return
@@ -110,10 +115,12 @@ class Narrator:
         if pod.phase is Phase.RUNNING:
             log.info("pod %s %s (process %s)", pod.name, "is running already" if adopted else "runs", pod.pid)
             if adopted and not any(life.name == pod.name for life in self._recorder.history.current_pods):
-                self._record(events.PodStarted(time=pod.started, pod=pod.name, role=pod.role, index=pod.index))
+                self._record(
+                    events.PodStarted(time=pod.started, pod=pod.name, role=pod.role, index=pod.index)
+                )
             self._record(events.PodRunning(time=now, pod=pod.name, role=pod.role, adopted=adopted))
 
-    def tell(self, machine: str, effect: Any) -> None:  # noqa: ARG002 - every narrator hears who spoke
+    def tell(self, machine: str, effect: Any) -> None:
         """What a state machine decided."""
         now = time.time()
         match effect:
@@ -127,7 +134,13 @@ class Narrator:
             case fleet.Recovered(running):
                 log.info("%d workers run: the job goes on", running)
             case ledger.Requeued(worker, _, shard, again, reason):
-                log.info("records %d-%d of %s go back to the queue: %s (%s)", *shard[1:], shard.source, reason, worker)
+                log.info(
+                    "records %d-%d of %s go back to the queue: %s (%s)",
+                    *shard[1:],
+                    shard.source,
+                    reason,
+                    worker,
+                )
                 self._record(
                     events.ShardRequeued(
                         time=now,
@@ -170,14 +183,32 @@ class Narrator:
     def era(self, era: int, origin: Origin, again: int) -> None:
         """A new era of the model began."""
         if origin.how == "checkpoint":
-            log.info("the model is that of %s: version %d, %d records are trained again", origin.checkpoint, origin.version, again)
+            log.info(
+                "the model is that of %s: version %d, %d records are trained again",
+                origin.checkpoint,
+                origin.version,
+                again,
+            )
         elif era > 1:
-            what = "the workers' freshest copy" if origin.how == "copy" else "its beginning (there was no copy left)"
-            log.warning("the model is back at %s: version %d, %d records are trained again", what, origin.version, again)
+            what = (
+                "the workers' freshest copy"
+                if origin.how == "copy"
+                else "its beginning (there was no copy left)"
+            )
+            log.warning(
+                "the model is back at %s: version %d, %d records are trained again",
+                what,
+                origin.version,
+                again,
+            )
         if era > 1 or origin.how != "fresh":
-            source = Path(origin.checkpoint).name or ("a worker's copy" if origin.how == "copy" else "its beginning")
+            source = Path(origin.checkpoint).name or (
+                "a worker's copy" if origin.how == "copy" else "its beginning"
+            )
             self._record(
-                events.ModelRestored(time=time.time(), version=origin.version, records_again=again, source=source)
+                events.ModelRestored(
+                    time=time.time(), version=origin.version, records_again=again, source=source
+                )
             )
 
     def exported(self, output: str) -> None:
@@ -214,7 +245,11 @@ class Narrator:
         )
         self._write_status()
         if self._display is not None:
-            self._display(live_state(history, now=now, seconds_left=self._progress.seconds_left(now), message=self.message))
+            self._display(
+                live_state(
+                    history, now=now, seconds_left=self._progress.seconds_left(now), message=self.message
+                )
+            )
         elif now >= self._next_line:
             self._next_line = now + LINE_SECONDS
             self._say_progress(done, now, running)
@@ -286,7 +321,9 @@ class Narrator:
         self._write(lambda: self._render())
 
     def _render(self) -> None:
-        page = render(events.read_events(self._folder / events.FILE_NAME), self._summary(), _facts(self._spec))
+        page = render(
+            events.read_events(self._folder / events.FILE_NAME), self._summary(), _facts(self._spec)
+        )
         write_atomically(self._folder / "report.html", page)
 
     def _write(self, *writes: Callable[[], None]) -> None:
@@ -311,5 +348,3 @@ def _facts(spec: JobSpec) -> list[Fact]:
         if value != default and value not in ("", None):
             shown.append(Fact(flag.option, str(value), "" if default is None else str(default)))
     return shown
-
-

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elastic_runtime.master import fleet
-from elastic_runtime.platform.pods import Phase, Platform, Pod, PodSpec
+from elastic_runtime.platform.pods import Phase, Platform, Pod, PodSpec, Role
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,13 @@ class Pods:
         tell: Callable[[Any], list[Any]],
         make_spec: MakeSpec,
         changed: Callable[[Pod, bool], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self._platform, self._tell, self._make_spec, self._changed = platform, tell, make_spec, changed
+        self._failed = failed
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._watching: asyncio.Task[None] | None = None
         self.present: dict[str, Pod] = {}
+        self._ended = asyncio.Event()
 
     async def begin(self) -> None:
         """Tell the fleet of the pods that are there already, then let it bring itself up to its size."""
@@ -41,7 +43,7 @@ class Pods:
             self.present[pod.name] = pod
             self._changed(pod, True)
             self._tell(fleet.PodSeen(pod, time.time()))
-        self._watching = asyncio.create_task(self._watch())
+        self._spawn(self._watch())
         self._tell(fleet.Begin(time.time()))
 
     def carry_out(self, effect: Any) -> None:
@@ -52,16 +54,21 @@ class Pods:
             case fleet.StopPod(name, grace):
                 self._spawn(self._platform.stop(name, grace))
 
+    async def workers_gone(self) -> None:
+        """Wait until no worker's pod is there any more."""
+        while any(pod.role is Role.WORKER for pod in self.present.values()):
+            self._ended.clear()
+            await self._ended.wait()
+
     async def stop_all(self, grace: float) -> None:
         """End every pod; what does not end in time is killed."""
         await self._platform.stop_all(grace)
 
     async def close(self) -> None:
         """Stop watching; pods that run go on."""
-        tasks = [*self._tasks, *([self._watching] if self._watching else [])]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._platform.close()
 
     async def _start(self, spec: PodSpec) -> None:
@@ -83,6 +90,7 @@ class Pods:
                     self._tell(fleet.PodRunning(pod.name))
                 case Phase.ENDED:
                     self.present.pop(pod.name, None)
+                    self._ended.set()
                     assert pod.cause is not None
                     self._tell(fleet.PodEnded(pod.name, pod.cause, pod.exit_code, pod.detail, time.time()))
 
@@ -94,4 +102,5 @@ class Pods:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()):
-            log.error("a pod could not be started or stopped: %s", problem, exc_info=problem)
+            log.error("the pods cannot be seen to any more: %s", problem, exc_info=problem)
+            self._failed(problem)

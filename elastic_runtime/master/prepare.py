@@ -19,7 +19,16 @@ from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.model_path import resolve
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
-_OF_ONE_RUN = ("pods", "logs", "checkpoints", SPEC_FILE, "events.jsonl", "summary.json", "status.json", "report.html")
+_OF_ONE_RUN = (
+    "pods",
+    "logs",
+    "checkpoints",
+    SPEC_FILE,
+    "events.jsonl",
+    "summary.json",
+    "status.json",
+    "report.html",
+)
 
 
 def begin_anew(run_dir: Path) -> None:
@@ -101,7 +110,9 @@ def has_own_reader(spec: JobSpec) -> bool:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     except SyntaxError as problem:
-        raise InputError(f"{problem.msg}", where=f"{path}:{problem.lineno}", remedy="correct the model module") from None
+        raise InputError(
+            f"{problem.msg}", where=f"{path}:{problem.lineno}", remedy="correct the model module"
+        ) from None
     return spec.custom_data_reader in {name for node in tree.body for name in _defined(node)}
 
 

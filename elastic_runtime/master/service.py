@@ -59,9 +59,7 @@ class Service(master_pb2_grpc.MasterServicer):
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    async def Join(  # noqa: N802
-        self, request: master_pb2.Member, context: Context
-    ) -> AsyncIterator[master_pb2.Order]:
+    async def Join(self, request: master_pb2.Member, context: Context) -> AsyncIterator[master_pb2.Order]:
         """Stream orders until the member or the master ends the call."""
         await context.send_initial_metadata(())
         connection = self._answers.joined(request)
@@ -71,59 +69,49 @@ class Service(master_pb2_grpc.MasterServicer):
         finally:
             self._answers.parted(connection)
 
-    async def Settings(  # noqa: N802
+    async def Settings(
         self, request: master_pb2.SettingsRequest, context: Context
     ) -> master_pb2.SettingsReply:
         """What the job is."""
         return master_pb2.SettingsReply(spec=self._answers.settings())
 
-    async def Lease(  # noqa: N802
-        self, request: master_pb2.LeaseRequest, context: Context
-    ) -> master_pb2.LeaseReply:
+    async def Lease(self, request: master_pb2.LeaseRequest, context: Context) -> master_pb2.LeaseReply:
         """Long-poll for work."""
         return await self._answers.lease(request)
 
-    async def Report(  # noqa: N802
-        self, request: master_pb2.ReportRequest, context: Context
-    ) -> master_pb2.ReportReply:
+    async def Report(self, request: master_pb2.ReportRequest, context: Context) -> master_pb2.ReportReply:
         """What became of a lease."""
         return await self._answers.report(request)
 
-    async def Reached(  # noqa: N802
-        self, request: master_pb2.ReachedRequest, context: Context
-    ) -> master_pb2.Empty:
+    async def Reached(self, request: master_pb2.ReachedRequest, context: Context) -> master_pb2.Empty:
         """A snapshot was taken."""
         await self._answers.reached(request)
         return master_pb2.Empty()
 
-    async def Saved(self, request: master_pb2.SavedRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+    async def Saved(self, request: master_pb2.SavedRequest, context: Context) -> master_pb2.Empty:
         """A checkpoint was written."""
         await self._answers.saved(request)
         return master_pb2.Empty()
 
-    async def Leave(self, request: master_pb2.LeaveRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+    async def Leave(self, request: master_pb2.LeaveRequest, context: Context) -> master_pb2.Empty:
         """Goodbye."""
         await self._answers.left(request)
         return master_pb2.Empty()
 
-    async def Copy(self, request: master_pb2.CopyRequest, context: Context) -> master_pb2.CopyReply:  # noqa: N802
+    async def Copy(self, request: master_pb2.CopyRequest, context: Context) -> master_pb2.CopyReply:
         """Answered once it is decided whose copy is used."""
         return master_pb2.CopyReply(upload=await self._answers.copy(request))
 
-    async def Uploaded(  # noqa: N802
-        self, request: master_pb2.UploadedRequest, context: Context
-    ) -> master_pb2.Empty:
+    async def Uploaded(self, request: master_pb2.UploadedRequest, context: Context) -> master_pb2.Empty:
         """The copy is there."""
         await self._answers.uploaded(request)
         return master_pb2.Empty()
 
-    async def Status(  # noqa: N802
-        self, request: master_pb2.StatusRequest, context: Context
-    ) -> master_pb2.StatusReply:
+    async def Status(self, request: master_pb2.StatusRequest, context: Context) -> master_pb2.StatusReply:
         """The job as it stands."""
         return self._answers.status()
 
-    async def Stop(self, request: master_pb2.StopRequest, context: Context) -> master_pb2.Empty:  # noqa: N802
+    async def Stop(self, request: master_pb2.StopRequest, context: Context) -> master_pb2.Empty:
         """Drain, save and end."""
         self._answers.stop(request.reason or "asked to stop")
         return master_pb2.Empty()

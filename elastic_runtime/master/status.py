@@ -26,7 +26,8 @@ def describe(
         message=history.error,
         pods=[_pod(life, pids) for life in history.current_pods],
         evaluations=[
-            master_pb2.EvaluationResult(version=e.version, metrics=dict(e.metrics)) for e in history.evaluations
+            master_pb2.EvaluationResult(version=e.version, metrics=dict(e.metrics))
+            for e in history.evaluations
         ],
     )
     if main is not None:

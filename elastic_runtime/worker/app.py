@@ -39,11 +39,11 @@ FLUSH_SECONDS = 10.0
 MODEL_PAUSE_SECONDS = 0.5
 
 
-class _EraEnded(Exception):  # noqa: N818 - a turn of events, not a fault
+class _EraEnded(Exception):
     """The model went back to an earlier state: the work in hand is void."""
 
 
-class _Draining(Exception):  # noqa: N818
+class _Draining(Exception):
     """This worker shall leave after the minibatch in hand."""
 
 
@@ -123,8 +123,10 @@ class Worker:
             finished = self._computing.perform(work, self._step)
         except (_EraEnded, _Draining, MasterAway, MemoryError):
             raise
-        except Exception as problem:  # noqa: BLE001 - whatever the user's code raises is reported with its traceback
-            error = str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
+        except Exception as problem:
+            error = (
+                str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
+            )
             trace = getattr(problem, "traceback_text", None) or traceback.format_exc()
             self._reports.failed(work.key, error=error, trace=trace, fatal=_is_final(problem))
         else:
@@ -157,7 +159,7 @@ class Worker:
         match order.WhichOneof("order"):
             case "topology":
                 self._topology = order.topology
-                if order.topology.era != self._era or not order.topology.ready:
+                if order.topology.ready and order.topology.era != self._era:
                     raise _EraEnded
             case "drain":
                 raise _Draining(order.drain.reason)
@@ -166,9 +168,9 @@ class Worker:
             case "save":
                 self._save(order.save)
             case "snapshot":
-                self._link.reached(era=self._era, version=self._computing.trainer.snapshot())
+                self._link.reached(era=self._era, version=self._computing.holder.snapshot())
             case "drop_snapshot":
-                self._computing.trainer.drop_snapshot(order.drop_snapshot.version)
+                self._computing.holder.drop_snapshot(order.drop_snapshot.version)
 
     def _settle(self) -> None:
         """Wait for a model that is ready, and begin its era: leases of the older one are void."""
@@ -198,11 +200,12 @@ class Worker:
 
     def _offer_copy(self, order: master_pb2.OfferCopyOrder) -> None:
         """A parameter server lost its part: this worker's copy may be the freshest there is."""
-        version = self._computing.copy_version()
-        if not self._link.offer_copy(era=order.era, version=version):
+        copier = self._computing.copier
+        version = copier.copy_version if copier else -1
+        if copier is None or not self._link.offer_copy(era=order.era, version=version):
             return
         try:
-            self._computing.upload(order)
+            copier.upload(order.ps_addresses, order.era)
         except ElasticError as problem:
             self._link.uploaded(era=order.era, version=version, error=str(problem))
         else:
@@ -211,7 +214,7 @@ class Worker:
     def _save(self, order: master_pb2.SaveOrder) -> None:
         error, version = "", order.version
         try:
-            version = self._computing.trainer.save(Path(order.directory), order.version)
+            version = self._computing.holder.save(Path(order.directory), order.version)
         except (ElasticError, OSError) as problem:
             error = str(problem)
             log.warning("the checkpoint of version %d could not be written: %s", order.version, error)
@@ -263,6 +266,7 @@ class Worker:
         self._orders.drain("SIGTERM")
 
     def _describe(self) -> master_pb2.Member:
+        copier = self._compute.copier if self._compute else None
         return master_pb2.Member(
             role=master_pb2.ROLE_WORKER,
             name=self._name,
@@ -270,7 +274,7 @@ class Worker:
             incarnation=self._incarnation,
             pid=os.getpid(),
             state="ready" if self._era else "fresh",
-            version=self._compute.copy_version() if self._compute else -1,
+            version=copier.copy_version if copier else -1,
             era=self._era,
         )
 

@@ -16,6 +16,7 @@ from elastic_runtime.spec.job import JobSpec, Kind
 from elastic_runtime.spec.model_path import resolve
 from elastic_runtime.worker.compute import FEEDS, Compute
 from elastic_runtime.worker.feed import ShardFeed
+from elastic_runtime.worker.metrics import Evaluator
 from elastic_runtime.worker.trainers.base import Trainer
 from elastic_runtime.worker.trainers.local import LocalTrainer
 from elastic_runtime.worker.trainers.ps import PSTrainer
@@ -39,13 +40,14 @@ def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token
     readers = _readers(spec, module)
     feeds = {kind: _feed(spec, module, kind, reader) for kind, reader in readers.items()}
     trainer = _trainer(spec, module, worker=worker, worker_id=worker_id, incarnation=incarnation, token=token)
-    trainer.build(next(iter(feeds.values())).element_spec)
+    element_spec = next(iter(feeds.values())).element_spec
+    trainer.build(element_spec)
     held = isinstance(trainer, LocalTrainer) and spec.kind is Kind.TRAINING
     return Compute(
         trainer=trainer,
         readers=readers,
         feeds=feeds,
-        evaluator=_evaluator(module) if spec.validation_data else None,
+        evaluator=_evaluator(module, trainer, feeds[master_pb2.EVALUATION]) if spec.validation_data else None,
         processor=_processor(module) if spec.prediction_data else None,
         callbacks=Callbacks(
             module.create_callbacks(),
@@ -56,6 +58,7 @@ def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token
                 "checkpoint_path": spec.checkpoint_dir,
             },
         ),
+        element_spec=element_spec,
         worker_id=worker_id,
         batch_size=spec.minibatch_size,
         log_loss_steps=spec.log_loss_steps,
@@ -123,7 +126,7 @@ def _processor(module: ModelModule) -> Any:
     return module.create_prediction_outputs_processor()
 
 
-def _evaluator(module: ModelModule) -> Any:
-    from elastic_runtime.worker.metrics import Evaluator
-
-    return Evaluator(module.create_metrics())
+def _evaluator(module: ModelModule, trainer: Trainer, feed: ShardFeed) -> Evaluator:
+    evaluator = Evaluator(module.create_metrics())
+    evaluator.build(feed.element_spec, trainer.predict_batch)
+    return evaluator

@@ -16,17 +16,21 @@ from typing import Any
 from elastic_runtime.data.readers import Reader
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.model.callbacks import Callbacks
+from elastic_runtime.model.export import export
+from elastic_runtime.model.network import split
 from elastic_runtime.model.user_code import user_code
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.worker.feed import ShardFeed
+from elastic_runtime.worker.metrics import Evaluator
 from elastic_runtime.worker.reports import from_metric_states, metric_states
-from elastic_runtime.worker.trainers.base import StepResult, Trainer
+from elastic_runtime.worker.trainers.base import Holder, StepResult, Trainer
+from elastic_runtime.worker.trainers.local import LocalTrainer
 from elastic_runtime.worker.trainers.ps import PSTrainer
 from elastic_runtime.worker.work import Work
 
 log = logging.getLogger(__name__)
 
-FEEDS = {
+FEEDS: dict[int, str] = {
     master_pb2.TRAINING: "training",
     master_pb2.EVALUATION: "evaluation",
     master_pb2.PREDICTION: "prediction",
@@ -56,12 +60,14 @@ class Compute:
         evaluator: Evaluator | None,
         processor: Any,
         callbacks: Callbacks,
+        element_spec: Any,
         worker_id: int,
         batch_size: int,
         log_loss_steps: int,
         snapshot_steps: Sequence[int] = (),
     ) -> None:
         self.trainer = trainer
+        self._element_spec = element_spec
         self._batch_size, self._snapshot_steps = batch_size, [n for n in snapshot_steps if n]
         self._shown: int | None = None
         self._view = ExitStack()
@@ -104,7 +110,9 @@ class Compute:
                 return self._export(work)
             case master_pb2.LIST_SOURCES:
                 return self._list_sources(work)
-        raise ElasticError(f"work of an unknown kind {work.kind}", remedy="master and worker are of different versions")
+        raise ElasticError(
+            f"work of an unknown kind {work.kind}", remedy="master and worker are of different versions"
+        )
 
     def _train(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
         done, result = 0, None
@@ -131,7 +139,7 @@ class Compute:
                 self._callbacks.batch_end(result.version, result.fetch_loss)
                 done += self._batch_size
                 if any(result.version % steps == 0 for steps in self._snapshot_steps):
-                    self.trainer.snapshot()
+                    self.holder.snapshot()
                 self._log_loss(result)
 
             run_step(work, Step(run, measure))
@@ -170,10 +178,8 @@ class Compute:
         return master_pb2.Finished(records=work.records)
 
     def _export(self, work: Work) -> master_pb2.Finished:
-        from elastic_runtime.model.export import export
-
         self._show(0)
-        export(self.trainer.model, work.reply.output)
+        export(self.trainer.model, work.reply.output, split(self._element_spec)[0])
         return master_pb2.Finished(output=work.reply.output)
 
     def _list_sources(self, work: Work) -> master_pb2.Finished:
@@ -191,10 +197,10 @@ class Compute:
         self._show(None)
         self.forget_delivered()
         if topology.ps_addresses:
-            assert isinstance(self.trainer, PSTrainer)
-            self.trainer.connect(topology.ps_addresses, topology.era)
+            assert self.copier is not None
+            self.copier.connect(topology.ps_addresses, topology.era)
         elif topology.restore_from:
-            self.trainer.restore(Path(topology.restore_from))
+            self.holder.restore(Path(topology.restore_from))
 
     def _show(self, snapshot: int | None) -> None:
         """Have the model hold a snapshot (0: the present one) until something else is shown; None: the copy to train."""
@@ -205,14 +211,16 @@ class Compute:
                 self._view.enter_context(self.trainer.evaluating(snapshot))
                 self._shown = snapshot
 
-    def copy_version(self) -> int:
-        """Which version of a served model this process holds, -1 for none."""
-        return int(getattr(self.trainer, "copy_version", -1))
+    @property
+    def holder(self) -> Holder:
+        """The trainer, where it holds the model itself."""
+        assert isinstance(self.trainer, LocalTrainer)
+        return self.trainer
 
-    def upload(self, order: master_pb2.OfferCopyOrder) -> None:
-        """Make this process's copy the model of a new era."""
-        assert isinstance(self.trainer, PSTrainer)
-        self.trainer.upload(order.ps_addresses, order.era)
+    @property
+    def copier(self) -> PSTrainer | None:
+        """The trainer, where it has but a copy of the model."""
+        return self.trainer if isinstance(self.trainer, PSTrainer) else None
 
     def finish(self) -> None:
         """The work is over: callbacks hear of it."""
@@ -223,12 +231,14 @@ class Compute:
         """End the pipelines and let go of the model's holders."""
         for feed in self._feeds.values():
             feed.close()
-        if isinstance(self.trainer, PSTrainer):
-            self.trainer.close()
+        if self.copier is not None:
+            self.copier.close()
 
     def _judge(self) -> Evaluator:
         if self._evaluator is None:
-            raise ElasticError("the model has no eval_metrics_fn", remedy="define it, or leave --validation_data out")
+            raise ElasticError(
+                "the model has no eval_metrics_fn", remedy="define it, or leave --validation_data out"
+            )
         return self._evaluator
 
     def _log_loss(self, result: StepResult) -> None:

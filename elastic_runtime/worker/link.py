@@ -28,19 +28,32 @@ class MasterLink:
     def settings(self) -> str:
         """The job's specification as JSON."""
         request = master_pb2.SettingsRequest()
-        return self._membership.call(lambda m: m.Settings(request, timeout=ANSWER_SECONDS)).spec
+        reply: master_pb2.SettingsReply = self._membership.call(
+            lambda m: m.Settings(request, timeout=ANSWER_SECONDS)
+        )
+        return reply.spec
 
     def lease(self, *, era: int, serial: int, wait_seconds: float) -> master_pb2.LeaseReply:
         """Ask for work; the master answers when there is some, or after `wait_seconds`."""
         request = master_pb2.LeaseRequest(
-            worker=self.worker, incarnation=self._incarnation, era=era, serial=serial, wait_seconds=wait_seconds
+            worker=self.worker,
+            incarnation=self._incarnation,
+            era=era,
+            serial=serial,
+            wait_seconds=wait_seconds,
         )
-        return self._membership.call(lambda m: m.Lease(request, timeout=wait_seconds + ANSWER_SECONDS))
+        reply: master_pb2.LeaseReply = self._membership.call(
+            lambda m: m.Lease(request, timeout=wait_seconds + ANSWER_SECONDS)
+        )
+        return reply
 
     def report(self, report: master_pb2.ReportRequest) -> master_pb2.ReportReply:
         """Tell what became of a lease."""
         report.worker, report.incarnation = self.worker, self._incarnation
-        return self._membership.call(lambda m: m.Report(report, timeout=ANSWER_SECONDS))
+        reply: master_pb2.ReportReply = self._membership.call(
+            lambda m: m.Report(report, timeout=ANSWER_SECONDS)
+        )
+        return reply
 
     def reached(self, *, era: int, version: int) -> None:
         """Say that this worker, which holds the model, has a snapshot of `version`."""
@@ -57,7 +70,10 @@ class MasterLink:
     def offer_copy(self, *, era: int, version: int) -> bool:
         """Say which version this worker holds; true if it shall upload it."""
         request = master_pb2.CopyRequest(member=self.worker, era=era, version=version)
-        return self._membership.call(lambda m: m.Copy(request, timeout=2 * ANSWER_SECONDS)).upload
+        reply: master_pb2.CopyReply = self._membership.call(
+            lambda m: m.Copy(request, timeout=2 * ANSWER_SECONDS)
+        )
+        return reply.upload
 
     def uploaded(self, *, era: int, version: int, error: str = "") -> None:
         """The chosen copy is uploaded, or could not be."""
@@ -67,7 +83,12 @@ class MasterLink:
     def leave(self, reason: str, *, error: str = "", traceback: str = "", fatal: bool = False) -> None:
         """Say goodbye; a master that is away learns it from the exit code."""
         request = master_pb2.LeaveRequest(
-            member=self.worker, incarnation=self._incarnation, reason=reason, error=error, traceback=traceback, fatal=fatal
+            member=self.worker,
+            incarnation=self._incarnation,
+            reason=reason,
+            error=error,
+            traceback=traceback,
+            fatal=fatal,
         )
         try:
             self._membership.call(lambda m: m.Leave(request, timeout=5), wait=2 if not error else 10)

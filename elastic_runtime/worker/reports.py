@@ -61,7 +61,9 @@ class Reports:
 
     def given_back(self, key: master_pb2.LeaseKey, *, reason: str, records: int) -> None:
         """The worker leaves before the lease's work is done."""
-        self._put(master_pb2.ReportRequest(key=key, given_back=master_pb2.GivenBack(reason=reason, records=records)))
+        self._put(
+            master_pb2.ReportRequest(key=key, given_back=master_pb2.GivenBack(reason=reason, records=records))
+        )
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything is answered."""

@@ -111,8 +111,10 @@ class ShardSupply:
         except ElasticError as problem:
             self._reports.failed(reply.key, error=str(problem), trace="", fatal=True)
             return False
-        except Exception as problem:  # noqa: BLE001 - a user's reader may raise anything; it fails this shard, loudly
-            self._reports.failed(reply.key, error=f"{type(problem).__name__}: {problem}", trace=traceback.format_exc())
+        except Exception as problem:
+            self._reports.failed(
+                reply.key, error=f"{type(problem).__name__}: {problem}", trace=traceback.format_exc()
+            )
             return False
         self._inbox.put(Work(number=number, reply=reply, records=records))
         return True

@@ -51,16 +51,20 @@ class Trainer(Protocol):
         """The rate of the next update."""
         ...
 
+    def evaluating(self, version: int) -> AbstractContextManager[None]:
+        """Inside, the model holds the snapshot of that version (0: the present model)."""
+        ...
+
+
+class Holder(Trainer, Protocol):
+    """A trainer that holds the model itself: it keeps snapshots and writes and reads checkpoints."""
+
     def snapshot(self) -> int:
         """Keep a copy of the model as it is now; returns its version."""
         ...
 
     def drop_snapshot(self, version: int) -> None:
         """Forget a copy, if there is one."""
-        ...
-
-    def evaluating(self, version: int) -> AbstractContextManager[None]:
-        """Inside, the model holds the snapshot of that version (0: the present model)."""
         ...
 
     def save(self, directory: Path, version: int) -> int:

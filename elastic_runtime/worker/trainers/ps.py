@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,13 +141,6 @@ class PSTrainer:
         """The rate of the next update."""
         return self._rate.at(self.version)
 
-    def snapshot(self) -> int:
-        """Parameter servers take their own."""
-        raise ElasticError("parameter servers hold the model: it is they who take snapshots")
-
-    def drop_snapshot(self, version: int) -> None:
-        """Nothing is kept here."""
-
     @contextmanager
     def evaluating(self, version: int) -> Iterator[None]:
         """Inside, the model holds that snapshot (0: the present model); afterwards the copy to train on."""
@@ -160,14 +152,6 @@ class PSTrainer:
             yield
         finally:
             self._flat.assign(self._weights, self._state)
-
-    def save(self, directory: Path, version: int) -> int:
-        """Parameter servers write their own parts."""
-        raise ElasticError("parameter servers hold the model: it is they who save it")
-
-    def restore(self, directory: Path) -> None:
-        """Parameter servers restore their own parts."""
-        raise ElasticError("parameter servers hold the model: it is they who restore it")
 
     def close(self) -> None:
         """Close the lines to the parameter servers."""
