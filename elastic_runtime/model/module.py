@@ -59,11 +59,13 @@ def load(
 ) -> ModelModule:
     """Load the module at `path`.
 
-    `symbol` names the model in it; `names` gives symbols of the contract another name there, or, dotted, in
-    another module of the zoo; `model_params` are keyword arguments of the model's factory; `zoo` is the
-    folder that imports between model files start from (default: the file's own).
+    `symbol` names the model in it. `names` gives symbols of the contract another name there, or, dotted, in
+    another module of the zoo. `model_params` are keyword arguments of the model's factory. `zoo` is the
+    folder from which model files import each other; by default the one that holds the file's own.
     """
-    return _Loader(path, names or {}, Zoo(zoo or path.parent, path)).load(symbol, model_params or {})
+    return _Loader(path, names or {}, Zoo(zoo or path.resolve().parent.parent, path)).load(
+        symbol, model_params or {}
+    )
 
 
 class _Loader:

@@ -52,8 +52,7 @@ class _OldModule(ModuleType):
     def __getattr__(self, symbol: str) -> Any:
         place = OLD_IMPORTS.get(self.__name__, {}).get(symbol)
         if place is None:
-            known = ", ".join(OLD_IMPORTS.get(self.__name__, ())) or "nothing"
-            raise AttributeError(f"of the old module {self.__name__} there is {known}, but no {symbol}")
+            raise AttributeError(symbol)
         return getattr(importlib.import_module(place), symbol)
 
 

@@ -109,13 +109,11 @@ class Zoo:
 
 
 def _cannot_load(path: Path, error: Exception) -> ElasticError:
-    if isinstance(error, ModuleNotFoundError):
-        remedy = _how_to_get(error.name or "")
-        return InputError(f"needs the module {error.name}", where=str(path), remedy=remedy)
-    return told("the model module", error)
-
-
-def _how_to_get(name: str) -> str:
+    name = (isinstance(error, ImportError) and error.name) or ""
     if name.split(".", 1)[0] in ("elasticdl", "elasticdl_preprocessing"):
-        return f"of the old package there are {', '.join(sorted(OLD_IMPORTS))}"
-    return "add it to the requirements.txt of the model zoo, or install it here"
+        known = ", ".join(sorted(OLD_IMPORTS))
+        return InputError(str(error), where=str(path), remedy=f"of the old package there are {known}")
+    if isinstance(error, ModuleNotFoundError):
+        remedy = "add it to the requirements.txt of the model zoo, or install it here"
+        return InputError(f"needs the module {name}", where=str(path), remedy=remedy)
+    return told("the model module", error)

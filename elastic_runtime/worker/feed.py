@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager.cancellation import CancellationManager
 
-from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.errors import ElasticError
 from elastic_runtime.model.user_code import told, user_code
 
 PREFETCHED_BATCHES = 4
@@ -129,8 +129,7 @@ class ShardFeed:
     def _batches_of_a_shard(self, number: tf.Tensor, records: tf.Tensor) -> tf.data.Dataset:
         dataset = self._feed(tf.data.Dataset.from_tensor_slices(records), self._mode, self._metadata)
         if not isinstance(dataset, tf.data.Dataset):
-            what = f"feed must return a tf.data.Dataset, not {type(dataset).__name__}"
-            raise InputError(what, where="the model's feed", remedy="return dataset.map(...)")
+            raise TypeError(f"feed must return a tf.data.Dataset, not {type(dataset).__name__}")
         dataset = dataset.batch(self._batch_size)
         self.element_spec = spec = dataset.element_spec
         optional = tf.experimental.Optional
