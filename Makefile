@@ -1,43 +1,51 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Each sets up what it needs and says so.
-SHELL := /bin/bash
 .DEFAULT_GOAL := help
-PYTHON ?= python3.11
-VENV   := .venv
-BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.ready
+BIN := .venv/bin
 
-.PHONY: help setup run test lint generate format bench clean
+.PHONY: help setup run test lint lint-style lint-types lint-rooms lint-drift generate format bench clean
 
-help:  ## what can be made
-	@awk -F':.*## ' '/^[a-z_-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help:  ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP)  ## create .venv with everything in it (a second time: nothing to do)
+setup:  ## make .venv with everything in it (a second time: nothing to do)
+	@.ci/setup
 
-$(STAMP): pyproject.toml constraints.txt .ci/setup
-	@bash .ci/setup "$(PYTHON)" "$(VENV)" && touch $@
+run: setup  ## train MNIST here: 1 parameter server and 2 workers as real processes
+	$(BIN)/elasticdl data mnist build/mnist --sample
+	$(BIN)/elasticdl train --job_name=mnist --restart \
+	  --model_zoo=model_zoo --model_def=mnist.mnist_functional_api.custom_model \
+	  --training_data=build/mnist/train --validation_data=build/mnist/test \
+	  --num_epochs=3 --evaluation_steps=50 --num_ps_pods=1 --num_workers=2 --grads_to_wait=2
 
-run: $(STAMP)  ## train MNIST here: 1 parameter server and 2 workers as real processes
-	@bash .ci/run_mnist "$(BIN)"
+test: setup  ## run every test this machine can run
+	$(BIN)/python -m pytest
 
-test: $(STAMP)  ## every test this machine can run
-	@$(BIN)/python -m pytest
+lint: lint-style lint-types lint-rooms lint-drift  ## check style, types, rooms and generated files
 
-lint: $(STAMP)  ## ruff, mypy, import-linter, drift of generated files
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python -m elastic_runtime.rpc.generate --check
+lint-style: setup
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
 
-generate: $(STAMP)  ## rebuild the protobuf stubs and the generated docs
-	@$(BIN)/python -m elastic_runtime.rpc.generate
+lint-types: setup
+	$(BIN)/mypy
 
-format: $(STAMP)  ## let ruff put every file in order
-	@$(BIN)/ruff check --fix -q . || true
-	@$(BIN)/ruff format -q .
+lint-rooms: setup
+	$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)  ## every figure of docs/benchmarks.md
-	@$(BIN)/python -m tests.benchmarks
+lint-drift: setup
+	$(BIN)/python -m elastic_runtime.rpc.generate --check
+	$(BIN)/python -m elastic_runtime.spec.document --check
+
+generate: setup  ## rebuild the protobuf stubs and the generated docs
+	$(BIN)/python -m elastic_runtime.rpc.generate
+	$(BIN)/python -m elastic_runtime.spec.document
+
+format: setup  ## let ruff put every file in order
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format --quiet .
+
+bench: setup  ## measure every figure of docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks
 
 clean:  ## remove what was made here, the virtual environment too
-	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist runs .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The parameter server, which needs no TensorFlow, and the client that workers reach it with."""
