@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
 from elastic_runtime.master import fleet
+from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.platform.pods import Phase, Platform, Pod, PodSpec, Role
-
-log = logging.getLogger(__name__)
 
 MakeSpec = Callable[[fleet.StartPod], PodSpec]
 
@@ -27,13 +25,12 @@ class Pods:
         platform: Platform,
         *,
         tell: Callable[[Any], list[Any]],
+        tasks: Tasks,
         make_spec: MakeSpec,
         changed: Callable[[Pod, bool], None],
-        failed: Callable[[BaseException], None],
     ) -> None:
         self._platform, self._tell, self._make_spec, self._changed = platform, tell, make_spec, changed
-        self._failed = failed
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = tasks
         self.present: dict[str, Pod] = {}
         self._ended = asyncio.Event()
 
@@ -43,16 +40,16 @@ class Pods:
             self.present[pod.name] = pod
             self._changed(pod, True)
             self._tell(fleet.PodSeen(pod, time.time()))
-        self._spawn(self._watch())
+        self._tasks.spawn(self._watch())
         self._tell(fleet.Begin(time.time()))
 
     def carry_out(self, effect: Any) -> None:
         """Start or stop a pod."""
         match effect:
             case fleet.StartPod():
-                self._spawn(self._start(self._make_spec(effect)))
+                self._tasks.spawn(self._start(self._make_spec(effect)))
             case fleet.StopPod(name, grace):
-                self._spawn(self._platform.stop(name, grace))
+                self._tasks.spawn(self._platform.stop(name, grace))
 
     async def workers_gone(self) -> None:
         """Wait until no worker's pod is there any more."""
@@ -65,10 +62,7 @@ class Pods:
         await self._platform.stop_all(grace)
 
     async def close(self) -> None:
-        """Stop watching; pods that run go on."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Let go of the pods; those that run go on."""
         await self._platform.close()
 
     async def _start(self, spec: PodSpec) -> None:
@@ -93,14 +87,3 @@ class Pods:
                     self._ended.set()
                     assert pod.cause is not None
                     self._tell(fleet.PodEnded(pod.name, pod.cause, pod.exit_code, pod.detail, time.time()))
-
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (problem := task.exception()):
-            log.error("the pods cannot be seen to any more: %s", problem, exc_info=problem)
-            self._failed(problem)

@@ -30,7 +30,6 @@ class Leases:
         self._seconds = seconds
         self._workers: dict[str, _Worker] = {}
         self._deadlines: OrderedDict[str, float] = OrderedDict()  # of workers with leases, earliest first
-        self._clock = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._deadlines)
@@ -76,8 +75,7 @@ class Leases:
 
     def renew(self, worker: str, now: float) -> None:
         """The worker made progress."""
-        self._clock = max(self._clock, now)  # a clock set back must not disturb the order of the deadlines
-        self._deadlines[worker] = self._clock + self._seconds
+        self._deadlines[worker] = now + self._seconds
         self._deadlines.move_to_end(worker)
 
     def release(self, worker: str, lease: Lease, now: float, *, finished: bool = False) -> None:
@@ -120,7 +118,6 @@ class Leases:
 
     def resume(self, now: float) -> None:
         """All deadlines start anew."""
-        self._clock = now
         for worker in list(self._deadlines):
             self.renew(worker, now)
 

@@ -1,0 +1,116 @@
+"""The course of a job: what happens is told to its state machines, and what they decide is done.
+
+`tell` is the one way in, for everybody. It never waits: deeds that take time become tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from elastic_runtime.master import evaluation, fleet, ledger
+from elastic_runtime.master.desk import Desk
+from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.narrator import Narrator
+from elastic_runtime.master.pods import Pods
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.master.versions import Versions
+
+log = logging.getLogger(__name__)
+
+
+class Course:
+    """Between the job's decisions and those who carry them out."""
+
+    pods: Pods
+    desk: Desk
+    versions: Versions
+
+    def __init__(
+        self, job: Job, *, narrator: Narrator, tasks: Tasks, finish: Callable[[Outcome], None]
+    ) -> None:
+        self._job, self._narrator, self._tasks, self._finish = job, narrator, tasks, finish
+        self._timer = asyncio.Event()
+
+    def tell(self, machine: str, event: Any) -> list[Any]:
+        """Let a machine take an event and do what follows from it."""
+        effects = self._job.tell(machine, event)
+        for effect in effects:
+            self._narrator.tell(machine, effect)
+            self._follow(machine, effect)
+        if machine == TRAINING and effects:
+            self.versions.senders_changed()
+        if effects:
+            self._timer.set()
+        return effects
+
+    def worker_gone(self, name: str) -> None:
+        """A worker is no more: its leases are free again, and if it held the model, that is gone too."""
+        for machine in [name for name in self._job.machines if name != FLEET]:
+            self.tell(machine, ledger.WorkerLost(name))
+        self.versions.home.lost(name)
+        self.desk.news()
+
+    def end_if_complete(self) -> None:
+        """Nothing is left to do: the job has succeeded."""
+        if self._job.complete:
+            self.desk.news()
+            self._finish(Outcome("succeeded"))
+
+    async def keep_time(self) -> None:
+        """Tell each machine when a deadline of its own has come."""
+        while True:
+            self._timer.clear()
+            deadlines = [machine.next_deadline() for machine in self._job.machines.values()]
+            soonest = min((deadline for deadline in deadlines if deadline is not None), default=None)
+            patience = None if soonest is None else max(0.05, soonest - time.time())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._timer.wait(), patience)
+            self._tick(time.time())
+
+    def _tick(self, now: float) -> None:
+        for name, machine in list(self._job.machines.items()):
+            if name == FLEET:
+                self.tell(FLEET, fleet.Tick(now))
+                continue
+            for worker in machine.overdue(now):
+                patience = self._job.spec.lease_timeout
+                log.warning("%s made no progress for %g s: its work goes to others", worker, patience)
+                self.tell(name, ledger.Expire(worker))
+            if name == EVALUATION:
+                self.tell(name, evaluation.Tick(now))
+
+    def _follow(self, machine: str, effect: Any) -> None:
+        match effect:
+            case fleet.StartPod() | fleet.StopPod():
+                self.pods.carry_out(effect)
+            case fleet.WorkerGone(name, _):
+                self.worker_gone(name)
+            case fleet.PsLost(_, name):
+                self.versions.home.lost(name)
+            case fleet.FailJob(reason):
+                self._finish(Outcome("failed", reason))
+            case ledger.JobFailed(shard, attempts, error):
+                where = f"records {shard.start}-{shard.end} of {shard.source}"
+                tries = f" (attempt {attempts})" if attempts > 1 else ""
+                self._finish(Outcome("failed", f"{where}: {error}{tries}"))
+            case ledger.AllFinished():
+                self._machine_finished(machine)
+            case ledger.Requeued() | evaluation.EvaluationStarted() | evaluation.ResultWanted():
+                self.desk.news()
+            case evaluation.EvaluationFinished(version, _):
+                self.versions.free(version, "evaluation")
+                self.desk.news()
+                self.end_if_complete()
+            case evaluation.SnapshotWanted():
+                self._tasks.spawn(self.versions.snapshot_to_evaluate())
+
+    def _machine_finished(self, machine: str) -> None:
+        if machine == TRAINING and self._job.evaluation is not None:
+            self.tell(EVALUATION, evaluation.FinalModel(self._job.version))
+        self.desk.news()
+        self.end_if_complete()

@@ -1,0 +1,171 @@
+"""What members of the job say to its master, and what they are told: membership, work, reports, goodbyes.
+
+Only the living process of a name is served: what an earlier one of that name still says is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from elastic_runtime.master import fleet, ledger, prepare
+from elastic_runtime.master.course import Course
+from elastic_runtime.master.desk import Desk, loss_of
+from elastic_runtime.master.home import HeldHome, ServedHome
+from elastic_runtime.master.job import FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Connection, Members
+from elastic_runtime.master.narrator import Narrator
+from elastic_runtime.master.pods import Pods
+from elastic_runtime.master.versions import Versions
+from elastic_runtime.rpc import master_pb2
+
+log = logging.getLogger(__name__)
+
+MISSING_SECONDS = 15.0
+
+
+class Front:
+    """Answers every call of `service.Service`."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        course: Course,
+        desk: Desk,
+        members: Members,
+        versions: Versions,
+        pods: Pods,
+        narrator: Narrator,
+        durable: Callable[[], Awaitable[None]],
+        finish: Callable[[Outcome], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        self._job, self._course, self._desk, self._members = job, course, desk, members
+        self._versions, self._pods, self._narrator = versions, pods, narrator
+        self._durable, self._finish, self.stop = durable, finish, stop
+        self._missing: dict[str, asyncio.TimerHandle] = {}
+        self._incarnations: dict[str, str] = {}
+        self._tracebacks: set[str] = set()
+        self.draining = ""
+
+    # -- membership ---------------------------------------------------------------------------------------------
+
+    def joined(self, member: master_pb2.Member) -> Connection:
+        """A parameter server or worker is there."""
+        timer = self._missing.pop(member.name, None)
+        if timer is not None:
+            timer.cancel()
+        before = self._incarnations.get(member.name, member.incarnation)
+        if before != member.incarnation and member.role == master_pb2.ROLE_WORKER:
+            self._course.worker_gone(member.name)
+        self._incarnations[member.name] = member.incarnation
+        connection = self._members.join(member)
+        self._versions.home.joined(member)
+        if member.role == master_pb2.ROLE_WORKER:
+            self._narrator.joined(member.name, again=bool(member.era))
+            connection.send(master_pb2.Order(topology=self._versions.home.topology()))
+            if self.draining:
+                connection.send(master_pb2.Order(drain=master_pb2.DrainOrder(reason=self.draining)))
+        return connection
+
+    def parted(self, connection: Connection) -> None:
+        """A connection broke: the platform says if a pod ended; one started by hand is given some time."""
+        name = connection.member.name
+        if self._members.part(connection) and name not in self._pods.present:
+            loop = asyncio.get_running_loop()
+            self._missing[name] = loop.call_later(MISSING_SECONDS, self._course.worker_gone, name)
+
+    async def left(self, request: master_pb2.LeaveRequest) -> None:
+        """Goodbye; an error that starting again cannot cure ends the job."""
+        if request.reason == "error":
+            self._show_once(request.traceback)
+            if request.fatal:
+                self._finish(Outcome("failed", f"{request.member}: {request.error}"))
+        self._course.tell(FLEET, fleet.WorkerLeft(request.member, request.error or request.reason))
+        if request.member not in self._pods.present:
+            self._course.worker_gone(request.member)
+        await self._durable()
+
+    def settings(self) -> str:
+        """The specification."""
+        return self._job.spec.to_json()
+
+    def status(self) -> master_pb2.StatusReply:
+        """The job as it stands."""
+        return self._narrator.status()
+
+    # -- work ---------------------------------------------------------------------------------------------------
+
+    async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
+        """See `Desk.lease`."""
+        if self._incarnations.get(request.worker) != request.incarnation:
+            return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.REJOIN)
+        return await self._desk.lease(request)
+
+    async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:
+        """See `Desk.report`; what it tells of the model's progress is heard first."""
+        what = request.WhichOneof("what")
+        if request.key.era == self._job.era:
+            version, loss, rate = loss_of(request)
+            self._narrator.measured(version, loss, rate)
+            if what == "failed":
+                self._show_once(request.failed.traceback)
+            self._versions.reached(version)
+        reply = await self._desk.report(request)
+        if reply.accepted and what == "finished":
+            self._finished(request)
+        return reply
+
+    def _finished(self, request: master_pb2.ReportRequest) -> None:
+        finished, kind = request.finished, request.key.kind
+        if kind == master_pb2.LIST_SOURCES:
+            self._listed(request)
+        elif kind == master_pb2.EXPORT:
+            self._job.export(finished.output)
+            self._narrator.exported(finished.output)
+        if finished.stop_training and TRAINING in self._job.machines:
+            self._course.tell(TRAINING, ledger.StopHandingOut("a callback stopped the training"))
+        self._course.end_if_complete()
+
+    def _listed(self, request: master_pb2.ReportRequest) -> None:
+        """The model's own reader told what there is of one kind."""
+        name = list(prepare.origins(self._job.spec))[request.key.shard]
+        found = [Source(s.source, s.end - s.start, s.start) for s in request.finished.sources]
+        if not any(source.records for source in found):
+            self._finish(Outcome("failed", f"the model's own reader lists no records for {name}"))
+            return
+        self._job.begin({name: found})
+        self._desk.news()
+
+    def _show_once(self, traceback: str) -> None:
+        """A traceback of the user's code, once however often it happens."""
+        if traceback and traceback not in self._tracebacks:
+            self._tracebacks.add(traceback)
+            log.error("%s", traceback.rstrip())
+
+    # -- the model ----------------------------------------------------------------------------------------------
+
+    async def reached(self, request: master_pb2.ReachedRequest) -> None:
+        """A holder took a snapshot."""
+        if isinstance(self._versions.home, HeldHome):
+            self._versions.home.reached(request.version)
+        elif request.era == self._job.era:
+            self._versions.reached(request.version)
+
+    async def saved(self, request: master_pb2.SavedRequest) -> None:
+        """The worker that holds the model wrote it."""
+        if isinstance(self._versions.home, HeldHome):
+            self._versions.home.saved(request.version, request.error)
+
+    async def copy(self, request: master_pb2.CopyRequest) -> bool:
+        """Whether this worker's copy of the model is used."""
+        home = self._versions.home
+        return isinstance(home, ServedHome) and await home.copies.offered(request.member, request.version)
+
+    async def uploaded(self, request: master_pb2.UploadedRequest) -> None:
+        """The chosen copy is there."""
+        if isinstance(self._versions.home, ServedHome):
+            self._versions.home.copies.uploaded(request.error)

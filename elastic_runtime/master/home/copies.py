@@ -1,0 +1,96 @@
+"""The last resort when a part of the model is lost and there is no checkpoint: the copies that workers train on.
+
+Every worker says which version its copy is of; the freshest is uploaded to the parameter servers, the next one if that
+fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master.home.base import Origin
+from elastic_runtime.master.members import Members
+from elastic_runtime.rpc import master_pb2
+
+log = logging.getLogger(__name__)
+
+OFFER_SECONDS = 30.0
+UPLOAD_SECONDS = 120.0
+
+
+class Copies:
+    """The workers' offers, and the decision whose is used."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._offers: dict[str, tuple[int, asyncio.Future[bool]]] = {}
+        self._changed = asyncio.Event()
+        self._uploaded: asyncio.Future[None] | None = None
+
+    async def use_freshest(self, era: int, addresses: Sequence[str]) -> Origin:
+        """Have the freshest copy uploaded; a fresh beginning if nobody has one."""
+        self._offers.clear()
+        offer = master_pb2.OfferCopyOrder(era=era, ps_addresses=addresses)
+        self._members.tell_workers(master_pb2.Order(offer_copy=offer))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OFFER_SECONDS):
+                while self._silent():
+                    await self._news()
+        return await self._upload_best()
+
+    async def offered(self, worker: str, version: int) -> bool:
+        """A worker holds `version` (-1: none); answered once it is decided whose copy is used."""
+        decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._offers[worker] = (version, decision)
+        self._changed.set()
+        return await decision
+
+    def uploaded(self, error: str) -> None:
+        """The chosen worker is through."""
+        if self._uploaded is not None and not self._uploaded.done():
+            if error:
+                self._uploaded.set_exception(ElasticError(error))
+            else:
+                self._uploaded.set_result(None)
+
+    def lost(self) -> None:
+        """A worker is gone: it need not be waited for."""
+        self._changed.set()
+
+    def _silent(self) -> set[str]:
+        """Workers that are there and have not answered yet."""
+        return {c.member.name for c in self._members.of(master_pb2.ROLE_WORKER)} - self._offers.keys()
+
+    async def _news(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _upload_best(self) -> Origin:
+        best_first = sorted(self._offers.values(), key=lambda offer: -offer[0])
+        try:
+            for version, decision in best_first:
+                if version >= 0 and await self._upload(version, decision):
+                    return Origin("copy", version=version)
+            return Origin("fresh")
+        finally:
+            for _, decision in best_first:
+                if not decision.done():
+                    decision.set_result(False)
+
+    async def _upload(self, version: int, decision: asyncio.Future[bool]) -> bool:
+        if decision.done():
+            return False
+        self._uploaded = asyncio.get_running_loop().create_future()
+        decision.set_result(True)
+        try:
+            await asyncio.wait_for(self._uploaded, UPLOAD_SECONDS)
+        except (ElasticError, TimeoutError) as problem:
+            log.warning(
+                "a worker's copy of version %d could not be used: %s", version, problem or "no answer"
+            )
+            return False
+        return True

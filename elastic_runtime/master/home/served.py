@@ -1,0 +1,174 @@
+"""The home of a model on parameter servers, each with its part.
+
+A parameter server that comes under a new incarnation has lost its part, and then no part can stay what it is: all of
+them go back together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master.home.base import BeginEra, FindCheckpoint, Origin
+from elastic_runtime.master.home.copies import Copies
+from elastic_runtime.master.members import Members
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.ps.control import PSControl
+from elastic_runtime.rpc import master_pb2
+
+log = logging.getLogger(__name__)
+
+
+class ServedHome:
+    """The model is on parameter servers, each with its part."""
+
+    def __init__(
+        self,
+        parts: int,
+        *,
+        members: Members,
+        token: str,
+        tasks: Tasks,
+        find_checkpoint: FindCheckpoint,
+        begin_era: BeginEra,
+    ) -> None:
+        self._count, self._members, self._token, self._tasks = parts, members, token, tasks
+        self._find, self._begin = find_checkpoint, begin_era
+        self._era = 0
+        self._known: list[str] = [""] * parts  # the incarnations that hold this era's model
+        self._here: dict[int, master_pb2.Member] = {}
+        self._control: PSControl | None = None
+        self._controlled: list[str] = []
+        self._changed = asyncio.Event()
+        self._settling = False
+        self.copies = Copies(members)
+        self._generation = 0
+
+    def resume(self, era: int, origin: Origin) -> None:
+        """After a restart of the master: the era it was in and who held it."""
+        self._era, self._known = era, list(origin.holders)
+
+    def joined(self, member: master_pb2.Member) -> None:
+        """A parameter server is there (again); a worker needs nothing from here but the topology."""
+        if member.role != master_pb2.ROLE_PS:
+            return
+        self._here[member.index] = member
+        self._changed.set()
+        if self._all_known():
+            self._tell_workers()
+        elif len(self._here) == self._count and not self._settling:
+            self._settling = True
+            self._tasks.spawn(self._settle())
+
+    def lost(self, member: str) -> None:
+        """A pod ended; if a parameter server's, nothing can be trained until its successor has its part."""
+        self.copies.lost()
+        for index, there in list(self._here.items()):
+            if there.name == member:
+                del self._here[index]
+                self._known[index] = ""
+                self._changed.set()
+                self._tell_workers()
+
+    def topology(self) -> master_pb2.Topology:
+        """Ready while every part is with the holder the era began with."""
+        ready = self._era > 0 and self._all_known()
+        addresses = [self._here[i].address for i in range(self._count)] if ready else []
+        return master_pb2.Topology(era=self._era, ready=ready, ps_addresses=addresses)
+
+    async def snapshot(self) -> int:
+        """On every part, at one version."""
+        return await (await self._reach()).snapshot()
+
+    async def drop_snapshot(self, version: int) -> None:
+        """On every part."""
+        with contextlib.suppress(ElasticError):  # a new era forgets all snapshots
+            await (await self._reach()).drop_snapshot(version)
+
+    async def save(self, version: int, directory: Path) -> int:
+        """Every part writes its file."""
+        era = self._era
+        await (await self._reach()).save(version, str(directory.absolute()))
+        if era != self._era:
+            raise ElasticError("the model changed while it was saved")
+        return version
+
+    async def set_senders(self, workers: Sequence[str]) -> None:
+        """Tell every part whom a synchronous step may wait for."""
+        generation = self._generation = max(self._generation + 1, time.time_ns())  # also beyond a dead master's
+        with contextlib.suppress(ElasticError):  # told again when the parameter servers are back
+            await (await self._reach()).set_senders(generation, workers)
+
+    async def close(self) -> None:
+        """Close the lines to the parameter servers."""
+        if self._control is not None:
+            await self._control.close()
+
+    # -- settling -----------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """Until all parts hold one state: a part may be lost again while this is under way."""
+        while True:
+            await self._until(lambda: len(self._here) == self._count)
+            holders = self._incarnations()
+            try:
+                origin = await self._bring_back(self._era + 1)
+            except (ElasticError, TimeoutError) as problem:
+                log.warning("the model could not be brought back yet: %s", problem or "no answer in time")
+                await self._until(functools.partial(self._not, holders), timeout=1.0)
+                continue
+            if holders == self._incarnations():
+                await self._begin(self._era + 1, origin.held_by(holders))
+                self._era, self._known = self._era + 1, holders
+                self._tell_workers()
+                self._settling = False
+                return
+
+    async def _bring_back(self, era: int) -> Origin:
+        origin = await asyncio.to_thread(self._find)
+        if origin is not None:
+            await (await self._reach()).restore(str(Path(origin.checkpoint).absolute()), era)
+            return origin
+        if not self._era:
+            return Origin("fresh")
+        return await self.copies.use_freshest(era, [self._here[i].address for i in range(self._count)])
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _all_known(self) -> bool:
+        return len(self._here) == self._count and self._incarnations() == self._known
+
+    def _incarnations(self) -> list[str]:
+        return [self._here[i].incarnation if i in self._here else "" for i in range(self._count)]
+
+    def _not(self, holders: list[str]) -> bool:
+        return self._incarnations() != holders
+
+    async def _reach(self) -> PSControl:
+        """The line to all parameter servers where they are now."""
+        if len(self._here) < self._count:
+            raise ElasticError("not all parameter servers are there")
+        addresses = [self._here[i].address for i in range(self._count)]
+        if self._control is None or self._controlled != addresses:
+            if self._control is not None:
+                await self._control.close()
+            self._control, self._controlled = PSControl(addresses, token=self._token), addresses
+        return self._control
+
+    def _tell_workers(self) -> None:
+        self._members.tell_workers(master_pb2.Order(topology=self.topology()))
+
+    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,149 @@
+"""What is due as the model's version goes up, and what an era of the model begins with.
+
+Evaluations and checkpoints are of exact versions: whoever holds the model keeps a snapshot at each multiple of their
+steps. Here it is known which snapshots are still needed and for what, and the ledger goes back when the model does.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master import evaluation, ledger
+from elastic_runtime.master.checkpoints import Checkpoints
+from elastic_runtime.master.home import HeldHome, Origin, ServedHome, StaticHome
+from elastic_runtime.master.job import EVALUATION, TRAINING, Job
+from elastic_runtime.master.members import Members
+from elastic_runtime.master.narrator import Narrator
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.spec.job import Kind
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str, Any], list[Any]]
+
+
+class Versions:
+    """The model's course: where it lives, how far it is, what is kept of it."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        tell: Tell,
+        tasks: Tasks,
+        narrator: Narrator,
+        members: Members,
+        token: str,
+        durable: Callable[[], Awaitable[None]],
+        news: Callable[[], None],
+    ) -> None:
+        self._job, self._tell, self._tasks, self._narrator = job, tell, tasks, narrator
+        self._durable, self._news = durable, news
+        self._needed: dict[int, set[str]] = {}  # snapshots, and what for
+        self._senders: frozenset[str] = frozenset()
+        spec = job.spec
+        self.checkpoints = Checkpoints(
+            Path(spec.checkpoint_dir),
+            keep=spec.keep_checkpoint_max,
+            initial=spec.checkpoint_dir_for_init,
+            ledger_at=lambda version: job.machines[TRAINING].state_at(version),
+            saved=self._saved,
+            passed_over=lambda version: self.free(version, "checkpoint"),
+        )
+        self.home = self._make_home(members, token)
+
+    def _make_home(self, members: Members, token: str) -> StaticHome | HeldHome | ServedHome:
+        spec = self._job.spec
+        if spec.kind is not Kind.TRAINING:
+            return StaticHome(spec.checkpoint_dir_for_init)
+        if spec.distribution_strategy == "Local":
+            find, begin = self.checkpoints.find, self._begin_era
+            return HeldHome(members, tasks=self._tasks, find_checkpoint=find, begin_era=begin)
+        return ServedHome(
+            spec.num_ps_pods or 1,
+            members=members,
+            token=token,
+            tasks=self._tasks,
+            find_checkpoint=self.checkpoints.find,
+            begin_era=self._begin_era,
+        )
+
+    def resume(self) -> None:
+        """After a restart of the master: the era goes on."""
+        if self._job.era and not isinstance(self.home, StaticHome):
+            self.home.resume(self._job.era, self._job.origin)
+
+    def reached(self, version: int) -> None:
+        """The model is at this version: open what is due by now."""
+        before, spec = self._job.version, self._job.spec
+        if version <= before:
+            return
+        self._job.reach(version)
+        if self._job.evaluation is not None:
+            for due in _multiples(spec.evaluation_steps, before, version):
+                self._needed.setdefault(due, set()).add("evaluation")
+                self._tell(EVALUATION, evaluation.VersionReached(due))
+        for due in _multiples(spec.checkpoint_steps, before, version):
+            self._needed.setdefault(due, set()).add("checkpoint")
+            self.checkpoints.request(due, self.home)
+        if spec.max_step and version >= spec.max_step:
+            self._tell(TRAINING, ledger.StopHandingOut(f"max_step {spec.max_step} reached"))
+
+    def free(self, version: int, use: str) -> None:
+        """A snapshot is needed no more for this use; when for none, its holder may forget it."""
+        uses = self._needed.get(version)
+        if uses is not None:
+            uses.discard(use)
+            if not uses:
+                del self._needed[version]
+                self._tasks.spawn(self.home.drop_snapshot(version))
+
+    async def snapshot_to_evaluate(self) -> None:
+        """It is time for an evaluation: of the model as it is now."""
+        try:
+            version = await self.home.snapshot()
+        except ElasticError as problem:
+            log.warning("no snapshot could be taken for an evaluation: %s", problem)
+            return
+        self._needed.setdefault(version, set()).add("evaluation")
+        self._tell(EVALUATION, evaluation.VersionReached(version))
+
+    def senders_changed(self) -> None:
+        """Parameter servers wait for gradients of those who hold training leases, and for no others."""
+        senders = frozenset(self._job.machines[TRAINING].training_workers())
+        if senders != self._senders:
+            self._senders = senders
+            self._tasks.spawn(self.home.set_senders(sorted(senders)))
+
+    async def save_now(self) -> None:
+        """Write the present state, before all ends."""
+        if self._job.spec.kind is Kind.TRAINING and self._job.version > 0:
+            await self.checkpoints.save_now(self.home)
+
+    def _saved(self, version: int, seconds: float, size: int) -> None:
+        self._job.save(version)
+        self.free(version, "checkpoint")
+        self._narrator.checkpoint(version, seconds, size)
+
+    async def _begin_era(self, era: int, origin: Origin) -> None:
+        """A consistent model is there: the ledger goes back with it, and work may be handed out."""
+        effects = self._job.begin_era(era, origin)
+        again = sum(e.again for e in effects if isinstance(e, ledger.RolledBack))
+        self._senders = frozenset()
+        self._needed.clear()
+        if self._job.evaluation is not None:
+            self._tell(EVALUATION, evaluation.SnapshotLost())
+            self._tell(EVALUATION, evaluation.Began(time.time()))
+        await self._durable()
+        self._narrator.era(era, origin, again)
+        self._news()
+
+
+def _multiples(step: int, after: int, upto: int) -> range:
+    """The multiples of `step` in (after, upto]."""
+    return range((after // step + 1) * step, upto + 1, step) if step else range(0)
