@@ -19,7 +19,9 @@ Mask = npt.NDArray[np.bool_]
 
 def runs(mask: Mask) -> npt.NDArray[np.int64]:
     """The members as rows [start, end) of merged intervals."""
-    return np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
+    framed = np.zeros(mask.size + 2, bool)
+    framed[1:-1] = mask
+    return np.flatnonzero(framed[1:] != framed[:-1]).reshape(-1, 2)
 
 
 def pack_mask(mask: Mask) -> list[int] | str:

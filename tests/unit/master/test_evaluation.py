@@ -250,7 +250,9 @@ def test_a_lost_snapshot_cancels_and_the_version_is_evaluated_when_reached_again
     assert evaluation.handle(SnapshotLost()) == [EvaluationCancelled(50), EvaluationCancelled(100)]
     assert evaluation.idle
     assert evaluation.handle(VersionReached(50)) == [EvaluationStarted(50, 50)]
+    assert ask(evaluation).shard == granted.shard
     assert isinstance(evaluation.handle(PartDone("w", granted.lease, states(granted.shard), 0.0))[0], Refused)
+    evaluation.handle(WorkerLost("w"))
     evaluation.handle(VersionReached(100))
     assert evaluated(do_all(evaluation)) == [50, 100]
 

@@ -239,12 +239,19 @@ def test_progress_on_one_lease_renews_all_but_asking_renews_none():
     assert ledger.next_deadline() is None
 
 
-def test_the_earliest_deadline_comes_first_though_the_clock_was_set_back():
+def test_of_many_workers_those_without_progress_are_overdue_earliest_first():
+    ledger = a_ledger()
+    leases = [grant(ledger, f"w{number}", now=float(number)) for number in range(3)]
+    ledger.handle(Progress("w0", leases[0], 5.0))
+    assert ledger.next_deadline() == 61.0
+    assert [ledger.overdue(now) for now in (60.0, 61.5, 64.9)] == [[], ["w1"], ["w1", "w2"]]
+
+
+def test_a_clock_set_back_may_delay_an_expiry_but_loses_none():
     ledger = a_ledger()
     lease = grant(ledger, "early", now=1000.0)
     grant(ledger, "late", now=1010.0)
     ledger.handle(Progress("early", lease, 500.0))
-    assert ledger.overdue(1069.0) == []
     assert ledger.overdue(1070.0) == ["late", "early"]
 
 
@@ -282,6 +289,37 @@ def test_done_intervals_are_merged():
     assert ledger.done_intervals(1) == {"a": [], "b": []}
     finish(ledger, leases[2])
     assert ledger.done_intervals(0) == {"a": [(0, 25)], "b": [(100, 107)]}
+
+
+def test_what_came_back_is_handed_out_by_number_before_the_rest_also_after_a_restart():
+    ledger = a_ledger([Source("a", 100)], seed=3)
+    first = [grant(ledger, f"w{number}").shard for number in range(6)]
+    for number in (4, 0, 3, 1):
+        ledger.handle(WorkerLost(f"w{number}"))
+    returned = sorted(first[number] for number in (4, 0, 3, 1))
+    again = restored(ledger, [Source("a", 100)], seed=3)
+    handed_out = [grant(ledger).shard for _ in range(8)]
+    assert handed_out[:4] == returned
+    assert handed_out == [grant(again).shard for _ in range(8)]
+
+
+def test_a_lost_worker_leaves_nothing_behind():
+    ledger = a_ledger()
+    finish(ledger, grant(ledger))
+    grant(ledger)
+    ledger.handle(WorkerLost("w"))
+    assert (ledger.in_flight(), ledger.training_workers(), ledger.leases("w")) == (0, [], [])
+    assert ledger.state()["leases"] == {}
+
+
+def test_a_shard_that_was_finished_and_undone_has_all_its_attempts_again():
+    ledger = a_ledger([Source("a", 10)], max_failures=2)
+    ledger.handle(Failed("w", grant(ledger), "once", False, 0.0))
+    lease = grant(ledger)
+    finish(ledger, lease, version=5)
+    ledger.handle(UndoAfter(4))
+    assert isinstance(finish(ledger, lease)[0], Refused)
+    assert isinstance(ledger.handle(Failed("w", grant(ledger), "again", False, 0.0))[0], Requeued)
 
 
 def test_undo_takes_back_what_later_versions_finished_even_of_a_finished_epoch():
