@@ -1,4 +1,4 @@
-"""The pod's side of the process platform: leave a word on how it ended.
+"""The pod's side of the process platform: leave a word on how it ended, and end.
 
 A master learns the exit code of its own children from the system, but not that of pods it adopted from the
 master before it. So an entry point runs inside `settle`, which writes how it ended next to the pod's
@@ -7,7 +7,10 @@ record. A process that is killed writes nothing, and is judged as killed.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,21 +24,32 @@ EXIT_RECORD = "ELASTICDL_EXIT_RECORD"
 
 
 def settle(main: Callable[[], int]) -> NoReturn:
-    """Run a pod's entry point, record how it ended, and exit with its code."""
-    code, last = EXIT_ERROR, ""
+    """Run a pod's entry point, record how it ended, and exit with its code.
+
+    The interpreter is not wound down: `main` has left nothing to do, and TensorFlow takes seconds for it.
+    """
+    code, last = _run(main)
+    if path := os.environ.get(EXIT_RECORD):
+        write_exit(Path(path), os.getpid(), judge(code, [last]))
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _run(main: Callable[[], int]) -> tuple[int, str]:
+    """The exit code, and what was said last."""
     try:
-        code = main()
+        return main(), ""
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else EXIT_ERROR * bool(end.code)
-        last = "" if code == end.code else str(end.code or "")
-        raise
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0, ""
+        sys.stderr.write(f"{end.code}\n")
+        return EXIT_ERROR, str(end.code)
     except MemoryError:
-        code = EXIT_OUT_OF_MEMORY
         traceback.print_exc()
-    except BaseException as error:
-        last = f"{type(error).__name__}: {error}"
-        raise
-    finally:
-        if path := os.environ.get(EXIT_RECORD):
-            write_exit(Path(path), os.getpid(), judge(code, [last]))
-    raise SystemExit(code)
+        return EXIT_OUT_OF_MEMORY, ""
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is this process's end
+        traceback.print_exc()
+        return EXIT_ERROR, f"{type(error).__name__}: {error}"
