@@ -55,6 +55,7 @@ def run(spec: JobSpec, display: Display | None = None) -> int:
     folder = Path(spec.run_dir)
     with claim(folder, spec.job_name):
         if spec.restart:
+            asyncio.run(ProcessPlatform(folder, spec.job_name).stop_all(STOP_SECONDS))
             prepare.begin_anew(folder)
         prepare.same_work(folder, spec)
         if spec.checkpoint_dir_for_init:
@@ -108,7 +109,8 @@ class Master:
             make_spec=self._pod_spec,
             changed=self._narrator.pod,
         )
-        self._course.pods, self._course.desk, self._course.versions = self._pods, self._desk, self._versions
+        self._course.pods, self._course.desk = self._pods, self._desk
+        self._course.versions, self._course.members = self._versions, self._members
         self._front = Front(
             self._job,
             course=self._course,
@@ -207,6 +209,8 @@ class Master:
         """Let everybody go, put the end on record, and say it."""
         self._course.tell(FLEET, fleet.Drain())
         if outcome.status == "succeeded":
+            await self._versions.save_last()
+            self._desk.open()
             await self._goodbyes(GOODBYE_SECONDS)
         await self._pods.stop_all(STOP_SECONDS)
         await self._tasks.cancel()
@@ -247,7 +251,7 @@ class Master:
 
     async def _stop(self) -> None:
         """A worker that holds the model saves it before it leaves; parameter servers after the last has left."""
-        self._desk.closed = True
+        self._desk.close()
         self._course.tell(FLEET, fleet.Drain())
         held = isinstance(self._versions.home, HeldHome)
         if held:
@@ -261,6 +265,7 @@ class Master:
     def _finish(self, outcome: Outcome) -> None:
         """The first word on how the job ends counts; one that is being stopped does not succeed meanwhile."""
         if not self._ended.done() and not (self._stopping and outcome.status == "succeeded"):
+            self._desk.close()
             self._ended.set_result(outcome)
 
     def _fail(self, problem: BaseException) -> None:

@@ -31,13 +31,14 @@ class Checkpoints:
         self,
         directory: Path,
         *,
+        newest: Callable[[], int | None],
         keep: int,
         initial: str,
         ledger_at: Callable[[int], Mapping[str, Any]],
         saved: Callable[[int, float, int], None],
         passed_over: Callable[[int], None],
     ) -> None:
-        self._directory, self._keep, self._initial = directory, keep, initial
+        self._directory, self._newest, self._keep, self._initial = directory, newest, keep, initial
         self._ledger_at, self._saved, self._passed_over = ledger_at, saved, passed_over
         self._due: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -45,8 +46,8 @@ class Checkpoints:
 
     def find(self) -> Origin | None:
         """The newest state there is to begin from: this job's own, else the one it was told to start from."""
-        checkpoint.remove_stale(self._directory)
-        newest = checkpoint.newest(self._directory)
+        own = self._newest()
+        newest = checkpoint.newest(self._directory, upto=own) if own is not None else None
         if newest is not None:
             return Origin("checkpoint", _version(newest), str(newest), _read(newest / "ledger.json"))
         return checkpoint_origin(Path(self._initial)) if self._initial else None

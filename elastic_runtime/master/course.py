@@ -15,10 +15,12 @@ from typing import Any
 from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.desk import Desk
 from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.members import Members
 from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.master.versions import Versions
+from elastic_runtime.rpc import master_pb2
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ class Course:
     pods: Pods
     desk: Desk
     versions: Versions
+    members: Members
 
     def __init__(
         self, job: Job, *, narrator: Narrator, tasks: Tasks, finish: Callable[[Outcome], None]
@@ -81,6 +84,9 @@ class Course:
                 patience = self._job.spec.lease_timeout
                 log.warning("%s made no progress for %g s: its work goes to others", worker, patience)
                 self.tell(name, ledger.Expire(worker))
+                self.members.send(
+                    worker, master_pb2.Order(release=master_pb2.ReleaseOrder(reason="no progress"))
+                )
             if name == EVALUATION:
                 self.tell(name, evaluation.Tick(now))
 

@@ -30,7 +30,16 @@ class Desk:
     def __init__(self, job: Job, *, tell: Tell, durable: Callable[[], Awaitable[None]]) -> None:
         self._job, self._tell, self._durable = job, tell, durable
         self._news = asyncio.Event()
-        self.closed = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Nobody is answered until it opens again: the job is being saved, or ends."""
+        self._closed = True
+
+    def open(self) -> None:
+        """Answer again."""
+        self._closed = False
+        self.news()
 
     def news(self) -> None:
         """Something changed: those who wait may ask again."""
@@ -55,7 +64,7 @@ class Desk:
     def _ask(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
         if request.era != self._job.era:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.REJOIN)
-        if self.closed:
+        if self._closed:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.WAIT)
         ask = ledger.Ask(request.worker, time.time(), request.serial)
         for machine in self._job.open_machines():

@@ -24,6 +24,7 @@ from elastic_runtime.rpc import master_pb2
 log = logging.getLogger(__name__)
 
 MISSING_SECONDS = 15.0
+HUNG_SECONDS = 30.0
 
 
 class Front:
@@ -73,10 +74,20 @@ class Front:
 
     def parted(self, connection: Connection) -> None:
         """A connection broke: the platform says if a pod ended; one started by hand is given some time."""
-        name = connection.member.name
-        if self._members.part(connection) and name not in self._pods.present:
-            loop = asyncio.get_running_loop()
-            self._missing[name] = loop.call_later(MISSING_SECONDS, self._course.worker_gone, name)
+        member = connection.member
+        if not self._members.part(connection):
+            return
+        later = asyncio.get_running_loop().call_later
+        if member.name not in self._pods.present:
+            self._missing[member.name] = later(MISSING_SECONDS, self._course.worker_gone, member.name)
+        elif member.role == master_pb2.ROLE_PS:
+            self._missing[member.name] = later(HUNG_SECONDS, self._replace_hung, member.name)
+
+    def _replace_hung(self, name: str) -> None:
+        """A parameter server whose process lives but does not answer would hold up everybody for ever."""
+        if name in self._pods.present:
+            log.warning("%s does not answer for %g s: it is replaced", name, HUNG_SECONDS)
+            self._pods.end(name)
 
     async def left(self, request: master_pb2.LeaveRequest) -> None:
         """Goodbye; an error that starting again cannot cure ends the job."""

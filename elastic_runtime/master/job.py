@@ -37,6 +37,8 @@ WORK_KIND = {
     EXPORT: master_pb2.EXPORT,
 }
 _CODEC: dict[str, ModuleType] = {EVALUATION: evaluation}
+LONG_WORK_SECONDS = 1800.0
+"""Writing a model or listing a table tells of no progress on the way."""
 _UNANSWERED = (evaluation.Began, evaluation.FinalModel, evaluation.SnapshotLost)
 
 Sources = Mapping[str, Sequence[Source]]
@@ -209,7 +211,10 @@ class Job:
         elif machine == FLEET:
             self.fleet.restore(rest[0])
         else:
-            self.machines[machine].handle(_CODEC.get(machine, ledger).decode(rest))
+            event = _CODEC.get(machine, ledger).decode(rest)
+            self.machines[machine].handle(event)
+            if machine == TRAINING and isinstance(event, ledger.Finished):
+                self.reach(event.version)
 
     def state(self) -> dict[str, Any]:
         """All of it, for the journal's snapshot."""
@@ -268,7 +273,7 @@ def machine_options(spec: JobSpec, name: str) -> dict[str, Any]:
                 "throttle": spec.evaluation_throttle_secs,
             }
         case "listing" | "export":
-            options |= {"records_per_shard": 1}
+            options |= {"records_per_shard": 1, "lease_seconds": max(spec.lease_timeout, LONG_WORK_SECONDS)}
     return options
 
 

@@ -51,6 +51,10 @@ class Pods:
             case fleet.StopPod(name, grace):
                 self._tasks.spawn(self._platform.stop(name, grace))
 
+    def end(self, name: str) -> None:
+        """End a pod that should not be there any more; the fleet will judge what follows."""
+        self._tasks.spawn(self._platform.stop(name, 1.0))
+
     async def workers_gone(self) -> None:
         """Wait until no worker's pod is there any more."""
         while any(pod.role is Role.WORKER for pod in self.present.values()):

@@ -20,6 +20,7 @@ from elastic_runtime.spec.model_path import resolve
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
 _OF_ONE_RUN = (
+    TOKEN_FILE,
     "pods",
     "logs",
     "checkpoints",

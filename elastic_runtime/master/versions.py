@@ -49,6 +49,7 @@ class Versions:
         spec = job.spec
         self.checkpoints = Checkpoints(
             Path(spec.checkpoint_dir),
+            newest=lambda: job.saved_version,
             keep=spec.keep_checkpoint_max,
             initial=spec.checkpoint_dir_for_init,
             ledger_at=lambda version: job.machines[TRAINING].state_at(version),
@@ -77,6 +78,8 @@ class Versions:
         """After a restart of the master: the era goes on."""
         if self._job.era and not isinstance(self.home, StaticHome):
             self.home.resume(self._job.era, self._job.origin)
+        if self._job.evaluation is not None:
+            self._needed = {version: {"evaluation"} for version in self._job.evaluation.snapshots()}
 
     def reached(self, version: int) -> None:
         """The model is at this version: open what is due by now."""
@@ -119,6 +122,13 @@ class Versions:
         if senders != self._senders:
             self._senders = senders
             self._tasks.spawn(self.home.set_senders(sorted(senders)))
+
+    async def save_last(self) -> None:
+        """The job is done: its last version is saved, if checkpoints are wanted at all."""
+        if self._job.spec.checkpoint_steps and self._job.spec.kind is Kind.TRAINING:
+            await self.checkpoints.settled()
+            if self._job.saved_version != self._job.version:
+                await self.save_now()
 
     async def save_now(self) -> None:
         """Write the present state, before all ends."""

@@ -90,9 +90,11 @@ def read_part(directory: pathlib.Path, index: int, parts: int) -> PartState[np.n
     return partfile.gather([directory / name for name in _manifest(directory)["files"]], index, parts)
 
 
-def newest(checkpoint_dir: pathlib.Path) -> pathlib.Path | None:
-    """The newest checkpoint that is whole; others are passed over, saying why."""
+def newest(checkpoint_dir: pathlib.Path, *, upto: int | None = None) -> pathlib.Path | None:
+    """The newest checkpoint that is whole, of a version not above `upto`; others are passed over, saying why."""
     for folder in reversed(_folders(checkpoint_dir)):
+        if upto is not None and int(folder.name.removeprefix("version-")) > upto:
+            continue
         try:
             _verify(folder)
         except ElasticError as error:
@@ -139,7 +141,7 @@ def _verify(folder: pathlib.Path) -> None:
     for name, fact in _manifest(folder)["files"].items():
         if partfile.crc_of(folder / name) != fact["crc"]:
             raise ElasticError("is not the file that was written", where=str(folder / name))
-        partfile.read_header(folder / name, verify=True)
+        partfile.verify(folder / name)
     _read_json(folder / "ledger.json")
 
 

@@ -60,20 +60,22 @@ class Member(_message.Message):
     def __init__(self, role: _Optional[_Union[Role, str]] = ..., name: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[str] = ..., version: _Optional[int] = ..., era: _Optional[int] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("topology", "save", "snapshot", "drop_snapshot", "drain", "offer_copy")
+    __slots__ = ("topology", "save", "snapshot", "drop_snapshot", "drain", "offer_copy", "release")
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     DROP_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     OFFER_COPY_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
     topology: Topology
     save: SaveOrder
     snapshot: SnapshotOrder
     drop_snapshot: DropSnapshotOrder
     drain: DrainOrder
     offer_copy: OfferCopyOrder
-    def __init__(self, topology: _Optional[_Union[Topology, _Mapping]] = ..., save: _Optional[_Union[SaveOrder, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotOrder, _Mapping]] = ..., drop_snapshot: _Optional[_Union[DropSnapshotOrder, _Mapping]] = ..., drain: _Optional[_Union[DrainOrder, _Mapping]] = ..., offer_copy: _Optional[_Union[OfferCopyOrder, _Mapping]] = ...) -> None: ...
+    release: ReleaseOrder
+    def __init__(self, topology: _Optional[_Union[Topology, _Mapping]] = ..., save: _Optional[_Union[SaveOrder, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotOrder, _Mapping]] = ..., drop_snapshot: _Optional[_Union[DropSnapshotOrder, _Mapping]] = ..., drain: _Optional[_Union[DrainOrder, _Mapping]] = ..., offer_copy: _Optional[_Union[OfferCopyOrder, _Mapping]] = ..., release: _Optional[_Union[ReleaseOrder, _Mapping]] = ...) -> None: ...
 
 class Topology(_message.Message):
     __slots__ = ("era", "ps_addresses", "ready", "restore_from")
@@ -104,6 +106,12 @@ class DropSnapshotOrder(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     version: int
     def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class ReleaseOrder(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class DrainOrder(_message.Message):
     __slots__ = ("reason",)
@@ -144,16 +152,18 @@ class Shard(_message.Message):
     def __init__(self, source: _Optional[str] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
-    __slots__ = ("worker", "incarnation", "era", "wait_seconds")
+    __slots__ = ("worker", "incarnation", "era", "wait_seconds", "serial")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: str
     era: int
     wait_seconds: float
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[str] = ..., era: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    serial: int
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[str] = ..., era: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class LeaseReply(_message.Message):
     __slots__ = ("answer", "key", "shard", "states", "output", "version", "snapshot")

@@ -43,6 +43,10 @@ class _EraEnded(Exception):
     """The model went back to an earlier state: the work in hand is void."""
 
 
+class _Released(Exception):  # noqa: N818
+    """The leases in hand are void: others have them."""
+
+
 class _Draining(Exception):
     """This worker shall leave after the minibatch in hand."""
 
@@ -112,6 +116,9 @@ class Worker:
                         pass
             except _EraEnded:
                 self._settle()
+            except _Released as order:
+                self._give_back(str(order))
+                self._computing.forget_delivered()
 
     def _do(self, work: Work) -> None:
         """Carry out one piece of work and report it; a failure of the user's code is the shard's, not the worker's."""
@@ -121,7 +128,7 @@ class Worker:
         self._in_hand = [work]
         try:
             finished = self._computing.perform(work, self._step)
-        except (_EraEnded, _Draining, MasterAway, MemoryError):
+        except (_EraEnded, _Released, _Draining, MasterAway, MemoryError):
             raise
         except Exception as problem:
             error = (
@@ -163,6 +170,8 @@ class Worker:
                     raise _EraEnded
             case "drain":
                 raise _Draining(order.drain.reason)
+            case "release":
+                raise _Released(order.release.reason)
             case "offer_copy":
                 self._offer_copy(order.offer_copy)
             case "save":
@@ -226,9 +235,17 @@ class Worker:
         """Give back what is in hand, and go."""
         log.info("draining: %s", reason)
         self._supply.stop()
-        for work in self._in_hand + self._unbegun():
-            self._reports.given_back(work.key, reason=reason, records=0)
+        self._give_back(reason)
         return self._leave("drained", EXIT_DRAINED)
+
+    def _give_back(self, reason: str) -> None:
+        """Hand back every lease; the master counts the first of them as begun."""
+        for work in self._in_hand + self._unbegun():
+            self._reports.given_back(
+                work.key, reason=reason, records=work.records if work in self._in_hand else 0
+            )
+            self._supply.finished_one()
+        self._in_hand = []
 
     def _unbegun(self) -> list[Work]:
         works = []
