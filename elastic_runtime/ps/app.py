@@ -33,7 +33,7 @@ from elastic_runtime.rpc.membership import MasterAway, Membership
 from elastic_runtime.rpc.token import token_from_environment
 
 log = logging.getLogger("elastic_runtime.ps")
-_THREADS = 512
+_THREADS = 2048
 """Each worker of a synchronous job keeps one waiting."""
 
 
@@ -98,6 +98,7 @@ class ParameterServer:
         return socket.gethostname() if self._options.host in {"0.0.0.0", "::"} else str(self._options.host)  # noqa: S104
 
     def _member(self) -> Member:
+        self._shard.new_master()
         store = self._shard.store
         return Member(
             role=ROLE_PS,

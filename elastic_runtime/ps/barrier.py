@@ -30,6 +30,10 @@ class Senders:
         self._generation, self.workers = generation, now
         return True
 
+    def new_master(self) -> None:
+        """Whoever speaks next counts its words from the beginning."""
+        self._generation = -1
+
     def seen(self, worker: str) -> None:
         """A worker pushed. Until the master has spoken, those who push are all that are known."""
         if self._generation < 0:

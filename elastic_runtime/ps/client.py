@@ -18,8 +18,8 @@ from typing import TypeVar
 import numpy as np
 
 from elastic_runtime.ps.memory import keep_freed_memory
-from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, Rows, reason_of
-from elastic_runtime.ps.tables import TableSpec
+from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, reason_of
+from elastic_runtime.ps.tables import Rows, TableSpec
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _Result = TypeVar("_Result")
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +138,12 @@ class PSClient:
             held[server.index] = server.pull(request, held[server.index], weights, state)
             return held[server.index]
 
-        versions = self._all(fetch)
-        while not self._use_async and not snapshot and len(set(versions)) > 1:
-            request.min_version = max(versions)  # all parts shall be of one version
-            versions = self._all(fetch)
+        version = self._all(fetch)[0]
+        if not (self._use_async or snapshot):
+            version = self._catch_up(request, held, fetch)
         if not snapshot:
-            self._version, self._held = versions[0], held
-        return versions[0]
+            self._version, self._held = version, held
+        return version
 
     def push(
         self,
@@ -232,6 +232,16 @@ class PSClient:
     def status(self) -> list[wire.PSStatusReply]:
         """What each server holds."""
         return self._all(lambda server: server.status())
+
+    def _catch_up(self, request: wire.PullRequest, held: list[int], fetch: Callable[[Remote], int]) -> int:
+        """Fetch parts anew that are behind others, which may move on meanwhile; the oldest version then."""
+        for _ in range(_ROUNDS):
+            request.min_version = max(held)
+            behind = [server for server in self._servers if held[server.index] < request.min_version]
+            if not behind:
+                break
+            self._each(behind, fetch)
+        return min(held)
 
     def _all(self, call: Callable[[Remote], _Result]) -> list[_Result]:
         return self._each(self._servers, call)

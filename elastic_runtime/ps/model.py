@@ -11,7 +11,7 @@ from elastic_runtime.ps import kernels, optimizers
 from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.ps.partfile import PartState
-from elastic_runtime.ps.tables import RowGradients, Table, TableSpec, joined
+from elastic_runtime.ps.tables import RowGradients, Rows, Table, TableSpec, joined
 from elastic_runtime.rpc.layout import Layout
 
 Each = Callable[..., Iterable[None]]
@@ -65,9 +65,16 @@ class Model:
         list(each(learn, pieces(self.weights.size), gradient))
         list(each(shift, pieces(self.state.size), delta))
 
-    def apply_rows(self, update: Update, gradients: Iterable[RowGradients]) -> None:
+    def make_rows(self, gradients: Iterable[RowGradients]) -> dict[str, Rows]:
+        """Sort gradients by table and make the rows they need, so that no memory can be wanting later."""
+        tables = joined(gradients)
+        for name, (ids, _) in tables.items():
+            self.tables[name].make(ids)
+        return tables
+
+    def apply_rows(self, update: Update, gradients: Mapping[str, Rows]) -> None:
         """The same update for rows of tables."""
-        for name, (ids, values) in joined(gradients).items():
+        for name, (ids, values) in gradients.items():
             self.tables[name].apply(self.optimizer, update, ids, values)
 
 

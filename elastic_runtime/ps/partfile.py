@@ -22,13 +22,14 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import numpy as np
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.ps.copies import Copy, chunks_of
+from elastic_runtime.ps.copies import CHUNK, Copy, chunks_of
 from elastic_runtime.ps.tables import TableSpec, TableState
 from elastic_runtime.rpc.layout import Layout, part
 
 _MAGIC = b"EDLPART1"
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+_DAMAGED = "is damaged: wrong checksum"
 Values = TypeVar("Values", np.ndarray, Copy)
 
 
@@ -103,10 +104,20 @@ def gather(paths: Sequence[pathlib.Path], index: int, parts: int) -> PartState[n
     )
 
 
-def read_header(path: pathlib.Path, *, verify: bool = False) -> dict[str, Any]:
-    """What is in a file; with `verify` every byte of it is checked."""
-    if verify:
-        return _load(path)[0]
+def verify(path: pathlib.Path) -> None:
+    """Check every byte of a file, in little memory."""
+    read_header(path)
+    crc, left = 0, path.stat().st_size - _CRC.size
+    with _told(path), path.open("rb") as file:
+        while left > 0 and (chunk := file.read(min(left, CHUNK))):
+            crc = zlib.crc32(chunk, crc)
+            left -= len(chunk)
+    if crc != crc_of(path):
+        raise ElasticError(_DAMAGED, where=str(path))
+
+
+def read_header(path: pathlib.Path) -> dict[str, Any]:
+    """What is in a file."""
     with _told(path), path.open("rb") as file:
         return _parse_header(path, file.read(len(_MAGIC) + _LENGTH.size), file.read)
 
@@ -217,7 +228,7 @@ def _load(path: pathlib.Path) -> tuple[dict[str, Any], memoryview]:
     with _told(path):
         content = memoryview(path.read_bytes())
     if len(content) < _CRC.size or zlib.crc32(content[: -_CRC.size]) != _CRC.unpack(content[-_CRC.size :])[0]:
-        raise ElasticError("is damaged: wrong checksum", where=str(path))
+        raise ElasticError(_DAMAGED, where=str(path))
     begin = len(_MAGIC) + _LENGTH.size
     header = _parse_header(
         path, bytes(content[:begin]), lambda length: bytes(content[begin : begin + length])

@@ -15,6 +15,7 @@ import numpy as np
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps.copies import CHUNK, chunks_of
+from elastic_runtime.ps.tables import Rows
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.channel import connect
 from elastic_runtime.rpc.layout import part
@@ -22,8 +23,6 @@ from elastic_runtime.rpc.ps_pb2 import Verdict
 from elastic_runtime.rpc.ps_pb2_grpc import ParameterServerStub
 
 _Reply = TypeVar("_Reply", wire.InitializeReply, wire.PullReply, wire.PullRowsReply, wire.ControlReply)
-Rows = tuple[np.ndarray, np.ndarray]
-"""Ids (int64) and a row of float32 for each; ids may repeat."""
 _DATA = "/elasticdl.v1.ParameterData/"
 
 

@@ -60,7 +60,7 @@ class ParameterData:
             request = _parse(wire.InitializeRequest, next(requests, b""))
             model = self._model(request, requests)
             fresh = self._shard.initialize(model, version=request.version, era=request.era)
-        except (ElasticError, Refused) as error:
+        except (ElasticError, Refused, MemoryError) as error:
             no = refusal(error)
             return wire.InitializeReply(verdict=no.verdict, reason=no.reason).SerializeToString()
         version = self._shard.store.version
@@ -202,7 +202,7 @@ class Control(ParameterServerServicer):
 def _answer(act: Callable[[], int | None]) -> wire.ControlReply:
     try:
         return wire.ControlReply(verdict=Verdict.ACCEPTED, version=act() or 0)
-    except (ElasticError, Refused) as error:
+    except (ElasticError, Refused, MemoryError) as error:
         no = refusal(error)
         return wire.ControlReply(verdict=no.verdict, reason=no.reason)
 

@@ -125,6 +125,11 @@ class Shard:
             self.store.set_senders(generation, workers, time.monotonic())
             self._changed.notify_all()
 
+    def new_master(self) -> None:
+        """A master is being joined, perhaps another than before."""
+        with self._changed:
+            self.store.senders.new_master()
+
     def save(self, directory: pathlib.Path, snapshot: int) -> int:
         """Write this part of a checkpoint while training goes on; the version written."""
         with self._changed:
@@ -220,6 +225,8 @@ def _require_alike(held: Model, offered: Model) -> None:
         )
 
 
-def refusal(error: ElasticError | Refused) -> Refused:
+def refusal(error: ElasticError | Refused | MemoryError) -> Refused:
     """Any understandable error as an answer."""
+    if isinstance(error, MemoryError):
+        return Refused(Verdict.FAILED, f"not enough memory: {error}")
     return error if isinstance(error, Refused) else Refused(Verdict.FAILED, str(error))

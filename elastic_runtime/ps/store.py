@@ -117,8 +117,8 @@ class _Sum:
             self.gradient, self.delta = push.gradient, push.delta
         else:
             own = len(self.ids) > 1
-            self.gradient = _added(self.gradient, push.gradient, own)
-            self.delta = _added(self.delta, push.delta, own)
+            sums = _added(self.gradient, push.gradient, own), _added(self.delta, push.delta, own)
+            self.gradient, self.delta = sums
         self.rows.extend(push.rows)
         self.ids.append(push.id)
         self.rates.append(push.learning_rate)
@@ -156,16 +156,17 @@ class Store:
         refusal = self.precheck(push) or self._check_content(push)
         if refusal is not None:
             return refusal
-        self._remember(push.id)
         if self.settings.use_async:
             return self._apply_alone(push)
         if push.merge is None:
             self._sum(0).add(push)
+            self._remember(push.id)
             self._barrier.arrive(push.id.worker, now)
         elif push.merge.version <= self.version:
             return self._apply_late(push, push.merge)
         else:
             self._sum(push.merge.version).add(push)
+            self._remember(push.id)
             self._line.arrive(push.merge.version, push.merge.workers, push.id.worker, now)
         self.advance(now)
         return self._answers[push.id]
@@ -312,6 +313,7 @@ class Store:
         behind = self.version - push.version
         modulation = max(1, behind) if self.settings.lr_staleness_modulation else 1
         self._change(_Sum.of(push), push.learning_rate / modulation, 1)
+        self._remember(push.id)
         merge = Merge(self.version + 1, (push.id.worker,))
         self._reach(merge.version)
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
@@ -319,6 +321,7 @@ class Store:
     def _apply_late(self, push: Push, merge: Merge) -> Outcome:
         """The version was made without waiting for this push any longer: it is added to a later one."""
         self._change(_Sum.of(push), push.learning_rate, len(merge.workers))
+        self._remember(push.id)
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _apply_sum(self, waited: _Sum, merge: Merge) -> None:
@@ -329,11 +332,12 @@ class Store:
             self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _change(self, changes: _Sum, rate: float, count: int) -> None:
+        rows = self._model.make_rows(changes.rows)
         self._copies.before_change()
         self.step += 1
         update = Update(self.step, rate, 1 / count)
         self._model.apply(update, changes.gradient, changes.delta, self._each)
-        self._model.apply_rows(update, changes.rows)
+        self._model.apply_rows(update, rows)
         self.counts["applied"] += 1
 
     def _reach(self, version: int) -> None:

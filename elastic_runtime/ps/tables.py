@@ -95,7 +95,7 @@ class Table:
 
     def apply(self, optimizer: Optimizer, update: Update, ids: np.ndarray, gradients: np.ndarray) -> None:
         """One update of the rows of these ids; both arrays are used up."""
-        rows = self._rows(ids)
+        rows = self.make(ids)
         distinct = row_kernels.add_up(rows, gradients, self._marks)
         rows, gradients = rows[:distinct], gradients[:distinct]
         gathered = {}
@@ -118,7 +118,7 @@ class Table:
 
     def restore(self, state: TableState) -> None:
         """Take these rows, of which there are none yet; slots that were not saved begin anew."""
-        rows = self._rows(state.ids)
+        rows = self.make(state.ids)
         for name, values in {"": state.values, **state.slots}.items():
             if name in self._buffers:
                 self._buffers[name][rows] = values
@@ -131,7 +131,7 @@ class Table:
         row_kernels.first_values(kind, scale, self._seed, ids, values)
         return values
 
-    def _rows(self, ids: np.ndarray) -> np.ndarray:
+    def make(self, ids: np.ndarray) -> np.ndarray:
         """The row of each id, made if there is none."""
         if 2 * (self.count + ids.size) > self._keys.size:
             self._index(4 * (self.count + ids.size))
@@ -169,6 +169,10 @@ class Table:
         return np.empty((count, self.spec.dimension), np.float32)
 
 
+Rows = tuple[np.ndarray, np.ndarray]
+"""Ids (int64) and a row of float32 for each; ids may repeat."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowGradients:
     """Gradients of rows of one table; ids may repeat."""
@@ -178,7 +182,7 @@ class RowGradients:
     values: np.ndarray
 
 
-def joined(gradients: Iterable[RowGradients]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def joined(gradients: Iterable[RowGradients]) -> dict[str, Rows]:
     """Ids and gradients of each table, in arrays of their own."""
     tables: dict[str, list[RowGradients]] = {}
     for one in gradients:

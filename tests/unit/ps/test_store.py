@@ -66,6 +66,18 @@ def test_older_word_about_senders_is_ignored():
     assert held.version == 0
 
 
+def test_new_master_counts_its_words_from_the_beginning():
+    held = store(grads_to_wait=2)
+    held.set_senders(57, ["a", "b"], now=0)
+    held.push(push("a"), now=0)
+    held.senders.new_master()
+    assert held.push(push("c"), now=0).verdict == Verdict.ACCEPTED
+    held.push(push("a", version=1), now=1)
+    assert held.version == 1
+    held.set_senders(1, ["a"], now=2)
+    assert held.version == 2
+
+
 def test_pusher_the_master_has_not_named_yet_counts_itself():
     held = store(grads_to_wait=2)
     held.set_senders(1, [], now=0)
