@@ -74,6 +74,8 @@ class Worker:
         self._reports = Reports(self._link)
         self._supply = ShardSupply(self._link, self._inbox, self._reports, self._deliver)
         self._in_hand: list[Work] = []
+        self._begun = False  # whether the work in hand has seen a minibatch
+        self._void_upto = 0  # works up to this number were let go before they arrived
 
     def run(self, build: Callable[[str, str], Compute]) -> int:
         """Live; `build(specification, incarnation)` makes the computing half. Returns the exit code."""
@@ -119,13 +121,15 @@ class Worker:
             except _Released as order:
                 self._give_back(str(order))
                 self._computing.forget_delivered()
+                self._void_upto = self._supply.number
 
     def _do(self, work: Work) -> None:
         """Carry out one piece of work and report it; a failure of the user's code is the shard's, not the worker's."""
-        if work.key.era != self._era:
-            self._supply.finished_one()
-            return
         self._in_hand = [work]
+        if work.key.era != self._era or work.number <= self._void_upto:
+            self._hand_back([work], "its records were let go")
+            return
+        self._begun = False
         try:
             finished = self._computing.perform(work, self._step)
         except (_EraEnded, _Released, _Draining, MasterAway, MemoryError):
@@ -147,6 +151,7 @@ class Worker:
         while True:
             self._obey()
             try:
+                self._begun = True
                 step.run()
                 break
             except PSUnavailable as problem:
@@ -183,7 +188,7 @@ class Worker:
 
     def _settle(self) -> None:
         """Wait for a model that is ready, and begin its era: leases of the older one are void."""
-        self._in_hand = []
+        self._hand_back(self._in_hand, "the model went back")
         while self._topology is None or not self._topology.ready:
             if not self._orders.wait(10.0):
                 log.info("waiting for the model: %s", "its parameter servers are not all there")
@@ -240,10 +245,12 @@ class Worker:
 
     def _give_back(self, reason: str) -> None:
         """Hand back every lease; the master counts the first of them as begun."""
-        for work in self._in_hand + self._unbegun():
-            self._reports.given_back(
-                work.key, reason=reason, records=work.records if work in self._in_hand else 0
-            )
+        self._hand_back(self._in_hand + self._unbegun(), reason)
+
+    def _hand_back(self, works: list[Work], reason: str) -> None:
+        for work in works:
+            begun = work.records if work in self._in_hand and self._begun else 0
+            self._reports.given_back(work.key, reason=reason, records=begun)
             self._supply.finished_one()
         self._in_hand = []
 

@@ -60,6 +60,11 @@ class ShardSupply:
             self._era = era
             self._era_changed.notify_all()
 
+    @property
+    def number(self) -> int:
+        """Of the newest piece of work, which may still be on its way to the inbox."""
+        return self._number
+
     def finished_one(self) -> None:
         """The main thread is done with a piece of work: one more may be leased."""
         self._slots.release()
