@@ -91,7 +91,7 @@ def read_part(directory: pathlib.Path, index: int, parts: int) -> PartState[np.n
 
 
 def newest(checkpoint_dir: pathlib.Path, *, upto: int | None = None) -> pathlib.Path | None:
-    """The newest checkpoint that is whole, of a version not above `upto`; others are passed over, saying why."""
+    """The newest checkpoint that is whole, not above `upto`; others are passed over, saying why."""
     for folder in reversed(_folders(checkpoint_dir)):
         if upto is not None and int(folder.name.removeprefix("version-")) > upto:
             continue

@@ -20,7 +20,8 @@ from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import checkpoint, optimizers
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.partfile import PartState
-from elastic_runtime.ps.store import Outcome, Push, Settings, Snapshot, Store
+from elastic_runtime.ps.pushes import Outcome, Push
+from elastic_runtime.ps.store import Settings, Snapshot, Store
 from elastic_runtime.rpc.layout import part
 from elastic_runtime.rpc.ps_pb2 import Verdict
 

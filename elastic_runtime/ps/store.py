@@ -10,16 +10,14 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-import numpy as np
-
-from elastic_runtime.ps import kernels
 from elastic_runtime.ps.barrier import Barrier, Line, Senders
 from elastic_runtime.ps.copies import Copies, Copy, pieces
 from elastic_runtime.ps.model import Each, Model
 from elastic_runtime.ps.optimizers import Update
+from elastic_runtime.ps.pushes import Merge, Outcome, Push, PushId, Sum
 from elastic_runtime.ps.tables import RowGradients, TableState
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
@@ -43,48 +41,6 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class PushId:
-    """Which push this is; the same when it is sent again."""
-
-    worker: str
-    incarnation: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Whose pushes became one version."""
-
-    version: int
-    workers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """Gradients and changes of state, in chunks as they came off the wire."""
-
-    id: PushId
-    era: int
-    version: int
-    learning_rate: float
-    gradient: Sequence[np.ndarray]
-    delta: Sequence[np.ndarray] = ()
-    merge: Merge | None = None
-    rows: Sequence[RowGradients] = ()
-    finite: bool = True
-    """Whether the chunks hold no NaN or infinity; they are looked through while they come in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a push."""
-
-    verdict: Verdict
-    reason: str = ""
-    merge: Merge | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The model at one version; `slots` is None if it was taken for evaluation only."""
 
@@ -94,34 +50,6 @@ class Snapshot:
     state: Copy
     slots: Mapping[str, Copy] | None
     tables: Mapping[str, TableState]
-
-
-@dataclass
-class _Sum:
-    """Pushes that will be applied together; the chunks of a first one are kept as they came."""
-
-    ids: list[PushId] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-    gradient: Sequence[np.ndarray] = ()
-    delta: Sequence[np.ndarray] = ()
-    rows: list[RowGradients] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, push: Push) -> _Sum:
-        made = cls()
-        made.add(push)
-        return made
-
-    def add(self, push: Push) -> None:
-        if not self.ids:
-            self.gradient, self.delta = push.gradient, push.delta
-        else:
-            own = len(self.ids) > 1
-            sums = _added(self.gradient, push.gradient, own), _added(self.delta, push.delta, own)
-            self.gradient, self.delta = sums
-        self.rows.extend(push.rows)
-        self.ids.append(push.id)
-        self.rates.append(push.learning_rate)
 
 
 class Store:
@@ -139,7 +67,7 @@ class Store:
         self._copies, self._each = Copies(lock), each
         self._answers: dict[PushId, Outcome | None] = {}
         self._newest: dict[str, PushId] = {}
-        self._sums: dict[int, _Sum] = {}
+        self._sums: dict[int, Sum] = {}
         self._forget_waiting()
 
     def hold(self, model: Model, *, version: int, era: int, step: int = 0) -> None:
@@ -306,13 +234,13 @@ class Store:
             self._answers.pop(push, None)
         return outcome
 
-    def _sum(self, version: int) -> _Sum:
-        return self._sums.setdefault(version, _Sum())
+    def _sum(self, version: int) -> Sum:
+        return self._sums.setdefault(version, Sum())
 
     def _apply_alone(self, push: Push) -> Outcome:
         behind = self.version - push.version
         modulation = max(1, behind) if self.settings.lr_staleness_modulation else 1
-        self._change(_Sum.of(push), push.learning_rate / modulation, 1)
+        self._change(Sum.of(push), push.learning_rate / modulation, 1)
         self._remember(push.id)
         merge = Merge(self.version + 1, (push.id.worker,))
         self._reach(merge.version)
@@ -320,18 +248,18 @@ class Store:
 
     def _apply_late(self, push: Push, merge: Merge) -> Outcome:
         """The version was made without waiting for this push any longer: it is added to a later one."""
-        self._change(_Sum.of(push), push.learning_rate, len(merge.workers))
+        self._change(Sum.of(push), push.learning_rate, len(merge.workers))
         self._remember(push.id)
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
 
-    def _apply_sum(self, waited: _Sum, merge: Merge) -> None:
+    def _apply_sum(self, waited: Sum, merge: Merge) -> None:
         rate = sum(waited.rates) / len(waited.rates)
         self._change(waited, rate, len(merge.workers))
         self._reach(merge.version)
         for push in waited.ids:
             self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
 
-    def _change(self, changes: _Sum, rate: float, count: int) -> None:
+    def _change(self, changes: Sum, rate: float, count: int) -> None:
         rows = self._model.make_rows(changes.rows)
         self._copies.before_change()
         self.step += 1
@@ -352,10 +280,3 @@ class Store:
         if now >= deadline:
             waited = self.settings.wait_seconds
             log.warning("version %d: not every gradient came in %g s; going on", self.version + 1, waited)
-
-
-def _added(total: Sequence[np.ndarray], more: Sequence[np.ndarray], own: bool) -> list[np.ndarray]:
-    sums = list(total) if own else [chunk.copy() for chunk in total]
-    for mine, theirs in zip(sums, more, strict=True):
-        kernels.add(mine, theirs, np.float32(1))
-    return sums

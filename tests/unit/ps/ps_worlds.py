@@ -10,8 +10,9 @@ from elastic_runtime.ps import service
 from elastic_runtime.ps.client import PSClient
 from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.model import Model
+from elastic_runtime.ps.pushes import Merge, Push, PushId
 from elastic_runtime.ps.shard import Shard
-from elastic_runtime.ps.store import Merge, Push, PushId, Settings, Store
+from elastic_runtime.ps.store import Settings, Store
 from elastic_runtime.rpc import channel
 from elastic_runtime.rpc.layout import Layout, Variable
 
