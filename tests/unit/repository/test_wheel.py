@@ -1,0 +1,42 @@
+"""The wheel is the package: all of it, and nothing else."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    (file,) = folder.glob("elasticdl-*-py3-none-any.whl")
+    with zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+def test_the_wheel_has_every_file_of_the_package_and_none_beside(wheel):
+    shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    here = {str(path.relative_to(ROOT)) for path in (ROOT / "elastic_runtime").rglob("*") if path.is_file()}
+    assert shipped == {path for path in here if "__pycache__" not in path}
+    assert {Path(name).suffix for name in shipped} >= {".py", ".pyi", ".proto", ".css", ".npz"}
+
+
+def test_the_wheel_brings_the_command_and_the_licence(wheel):
+    files = {Path(name).name: name for name in wheel.namelist() if ".dist-info/" in name}
+    assert "elasticdl = elastic_runtime.cli.main:main" in wheel.read(files["entry_points.txt"]).decode()
+    assert wheel.read(files["LICENSE"]) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_wheel_needs_tensorflow_only_as_an_extra(wheel):
+    metadata = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
+    needs = [line for line in wheel.read(metadata).decode().splitlines() if line.startswith("Requires-Dist:")]
+    assert any("tensorflow" in line for line in needs)
+    assert not [
+        line for line in needs if "extra ==" not in line and ("tensorflow" in line or "numba" in line)
+    ]
