@@ -39,7 +39,7 @@ def _rebuild(kind: type[ElasticError], what: str, where: str, remedy: str) -> El
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A phrase that points to the nearest valid name: `did you mean 'x'?`, or the whole list if nothing is near."""
+    """Points to the nearest valid name, `did you mean 'x'?`, or lists all if nothing is near."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

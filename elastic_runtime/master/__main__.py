@@ -1,4 +1,4 @@
-"""`python -m elastic_runtime.master`: one master, which waits for workers started by hand unless told to start some."""
+"""`python -m elastic_runtime.master`: one master; unless told to start workers it waits for those by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The master: puts the pieces of a job together, sees it from its beginning to its end, and says how it ended.
+"""The master: puts the pieces of a job together and sees it from its beginning to its end.
 
-One asyncio loop. `run` prepares a job, or finds it where an earlier master left it, and returns the exit code.
+One asyncio loop. `run` prepares a job, or finds it where an earlier master left it, and returns the exit
+code.
 """
 
 from __future__ import annotations
@@ -124,8 +125,6 @@ class Master:
             stop=self.stop,
         )
 
-    # -- life ---------------------------------------------------------------------------------------------------
-
     async def run(self, find_sources: Callable[[], Sources]) -> int:
         """From the journal to the verdict."""
         if self._take_up(find_sources):
@@ -233,8 +232,6 @@ class Master:
                     await self._members.parted()
                 await self._pods.workers_gone()
 
-    # -- endings ------------------------------------------------------------------------------------------------
-
     def _on_signal(self, name: str) -> None:
         if self._stopping:
             log.warning("%s again: stopping at once", name)
@@ -250,7 +247,7 @@ class Master:
             self._tasks.spawn(self._stop())
 
     async def _stop(self) -> None:
-        """A worker that holds the model saves it before it leaves; parameter servers after the last has left."""
+        """A worker that holds the model saves it before it leaves; parameter servers when all have left."""
         self._desk.close()
         self._course.tell(FLEET, fleet.Drain())
         held = isinstance(self._versions.home, HeldHome)
@@ -270,8 +267,6 @@ class Master:
 
     def _fail(self, problem: BaseException) -> None:
         self._finish(Outcome("failed", f"the master cannot go on: {problem}"))
-
-    # -- small things -------------------------------------------------------------------------------------------
 
     def _record(self, row: list[Any]) -> None:
         """Put a row into the journal; now and then a snapshot takes the place of all rows."""

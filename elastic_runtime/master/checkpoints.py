@@ -1,8 +1,9 @@
-"""Writes a checkpoint when one is due: the model from its holders, the ledger as of the same version, in one folder.
+"""Writes a checkpoint when one is due: the model, and the ledger as of the same version, in one folder.
 
-The folder is made under a temporary name and renamed when everything is in it, so a checkpoint is whole or not there.
-Saving never holds up the training; if it cannot keep pace, versions in between are passed over and that is said.
-A checkpoint that cannot be written (a full disk) is a warning: the job is worth more than the checkpoint.
+The folder is made under a temporary name and renamed when everything is in it, so a checkpoint is whole or
+not there. Saving never holds up the training; if it cannot keep pace, versions in between are passed over
+and that is said. A checkpoint that cannot be written (a full disk) is a warning: the job is worth more than
+the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The desk where workers ask for work and report on it: messages in, events for the state machines out.
 
-An answer leaves only when what it rests on is durable. A worker that finds no work waits here, up to its own limit,
-and is answered the moment something changes.
+An answer leaves only when what it rests on is durable. A worker that finds no work waits here, up to its
+own limit, and is answered the moment something changes.
 """
 
 from __future__ import annotations

@@ -52,8 +52,6 @@ class Front:
         self._tracebacks: set[str] = set()
         self.draining = ""
 
-    # -- membership ---------------------------------------------------------------------------------------------
-
     def joined(self, member: master_pb2.Member) -> Connection:
         """A parameter server or worker is there."""
         timer = self._missing.pop(member.name, None)
@@ -108,8 +106,6 @@ class Front:
         """The job as it stands."""
         return self._narrator.status()
 
-    # -- work ---------------------------------------------------------------------------------------------------
-
     async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
         """See `Desk.lease`."""
         if self._incarnations.get(request.worker) != request.incarnation:
@@ -156,8 +152,6 @@ class Front:
         if traceback and traceback not in self._tracebacks:
             self._tracebacks.add(traceback)
             log.error("%s", traceback.rstrip())
-
-    # -- the model ----------------------------------------------------------------------------------------------
 
     async def reached(self, request: master_pb2.ReachedRequest) -> None:
         """A holder took a snapshot."""

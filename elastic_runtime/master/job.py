@@ -1,8 +1,8 @@
 """A job's decisions, all of them: the state machines it is made of, and when each has its say.
 
-`tell(machine, event)` lets one machine take an event; what changed it goes to the journal before anybody hears the
-answer. The rows of a journal, told again to a new `Job`, give the same job. Which machines may hand out work at the
-moment, and in which order they are asked, is `open_machines()`.
+`tell(machine, event)` lets one machine take an event; what changed it goes to the journal before anybody
+hears the answer. The rows of a journal, told again to a new `Job`, give the same job. Which machines may
+hand out work at the moment, and in which order they are asked, is `open_machines()`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,6 @@ class Job:
         self.exported = ""
         self.outcome: Outcome | None = None
 
-    # -- what is so ---------------------------------------------------------------------------------------------
-
     @property
     def fleet(self) -> Fleet:
         """The pods wanted and there."""
@@ -106,8 +104,6 @@ class Job:
             return [LISTING]
         names = [name for name in (EVALUATION, TRAINING, PREDICTION) if name in self.machines]
         return [*names, EXPORT] if self.worked_through and EXPORT in self.machines else names
-
-    # -- what happens -------------------------------------------------------------------------------------------
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event, and put it on record if it changed anything."""
@@ -200,8 +196,6 @@ class Job:
         kind: Any = Evaluation if name == EVALUATION else Ledger
         options = machine_options(self.spec, name)
         return kind(sources, **options) if state is None else kind.restore(state, sources, **options)
-
-    # -- the journal --------------------------------------------------------------------------------------------
 
     def replay(self, row: Sequence[Any]) -> None:
         """Take a row of the journal; nothing follows from it that has not followed already."""

@@ -1,7 +1,7 @@
-"""Who is connected: parameter servers and workers that hold a `Join` call open, and the orders on their way to them.
+"""Who is connected: members that hold a `Join` call open, and the orders on their way to them.
 
-A connection is a hint, not a verdict: a broken one may come back, so nobody is declared lost for it here. An order to
-a member that is away is dropped; the state it spoke of is told anew at each joining.
+A connection is a hint, not a verdict: a broken one may come back, so nobody is declared lost for it here.
+An order to a member that is away is dropped; the state it spoke of is told anew at each joining.
 """
 
 from __future__ import annotations

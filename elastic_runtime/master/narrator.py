@@ -1,6 +1,8 @@
-"""Tells what happens in a job: log lines, the event stream, status for the command line, summary and report.
+"""Tells what happens in a job: log lines, the event stream, status for the command line, summary and
+report.
 
-It decides nothing. The master hands it every effect and every pod's change; it puts them in words and figures.
+It decides nothing. The master hands it every effect and every pod's change; it puts them in words and
+figures.
 """
 
 from __future__ import annotations
@@ -59,8 +61,6 @@ class Narrator:
         self.pids: dict[str, int] = {self._master: os.getpid()}
         self.resumed = False
         self.message = ""  # what the job waits for
-
-    # -- the job's course ---------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """The job begins, or a new master goes on with it."""
@@ -215,8 +215,6 @@ class Narrator:
         """The finished model was written."""
         log.info("the finished model is in %s", output)
 
-    # -- all along ----------------------------------------------------------------------------------------------
-
     async def sample_for_ever(self) -> None:
         """Take a sample each second; now and then a log line and a report."""
         while True:
@@ -270,8 +268,6 @@ class Narrator:
             self._spec.num_workers,
         )
 
-    # -- the end ------------------------------------------------------------------------------------------------
-
     def end(self, outcome: Outcome) -> None:
         """The job is over: the last figures, the report, the verdict."""
         if self._job.evaluation is not None:
@@ -318,7 +314,7 @@ class Narrator:
         )
 
     def _write_report(self) -> None:
-        self._write(lambda: self._render())
+        self._write(self._render)
 
     def _render(self) -> None:
         page = render(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from elastic_runtime.master import fleet
 from elastic_runtime.master.tasks import Tasks
-from elastic_runtime.platform.pods import Phase, Platform, Pod, PodSpec, Role
+from elastic_runtime.platform.pods import ExitCause, Phase, Platform, Pod, PodSpec, Role
 
 MakeSpec = Callable[[fleet.StartPod], PodSpec]
 
@@ -17,7 +18,7 @@ MakeSpec = Callable[[fleet.StartPod], PodSpec]
 class Pods:
     """The platform's pods on the one side, the fleet's decisions on the other.
 
-    `tell` passes an event to the fleet and carries out what follows; `changed` hears of every pod's new state.
+    `tell` passes an event to the fleet and carries out what follows; `changed` hears of a pod's new state.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Pods:
         self._tasks = tasks
         self.present: dict[str, Pod] = {}
         self._ended = asyncio.Event()
+        self._ending = False
 
     async def begin(self) -> None:
         """Tell the fleet of the pods that are there already, then let it bring itself up to its size."""
@@ -62,7 +64,8 @@ class Pods:
             await self._ended.wait()
 
     async def stop_all(self, grace: float) -> None:
-        """End every pod; what does not end in time is killed."""
+        """End every pod; what does not end in time is killed. From now on no end is a loss."""
+        self._ending = True
         await self._platform.stop_all(grace)
 
     async def close(self) -> None:
@@ -76,7 +79,7 @@ class Pods:
 
     async def _watch(self) -> None:
         async for event in self._platform.watch():
-            pod = event.pod
+            pod = self._as_asked(event.pod)
             known = self.present.get(pod.name)
             if event.adopted and pod.phase is Phase.ENDED and (known is None or known.pid != pod.pid):
                 continue  # it ended before this master began to look
@@ -91,3 +94,9 @@ class Pods:
                     self._ended.set()
                     assert pod.cause is not None
                     self._tell(fleet.PodEnded(pod.name, pod.cause, pod.exit_code, pod.detail, time.time()))
+
+    def _as_asked(self, pod: Pod) -> Pod:
+        """A pod that was stopped because the job is over was not preempted."""
+        if self._ending and pod.cause is ExitCause.PREEMPTED:
+            return replace(pod, cause=ExitCause.COMPLETED, detail="stopped at the job's end")
+        return pod

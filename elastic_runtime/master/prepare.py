@@ -1,4 +1,4 @@
-"""What has to be in order before a job begins: its run folder, its token, its data. Nothing has been started yet."""
+"""What has to be in order before a job begins: its run folder, its token, its data."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def with_export(spec: JobSpec, sources: Sources) -> Sources:
 
 
 def has_own_reader(spec: JobSpec) -> bool:
-    """Whether the model module brings its own reader, told from its text: the master does not run user code."""
+    """Whether the model module brings its own reader, told from its text: no user code runs here."""
     if "." in spec.custom_data_reader:
         return True
     path = resolve(spec.model_zoo, spec.model_def).file

@@ -1,4 +1,4 @@
-"""The master's gRPC face: turns messages into calls of the application and its answers into messages. No decisions."""
+"""The master's gRPC face: messages in, the front's answers out. No decisions."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """What is due as the model's version goes up, and what an era of the model begins with.
 
-Evaluations and checkpoints are of exact versions: whoever holds the model keeps a snapshot at each multiple of their
-steps. Here it is known which snapshots are still needed and for what, and the ledger goes back when the model does.
+Evaluations and checkpoints are of exact versions: whoever holds the model keeps a snapshot at each multiple
+of their steps. Here it is known which snapshots are still needed and for what, and the ledger goes back
+when the model does.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,15 @@ class Versions:
             newest=lambda: job.saved_version,
             keep=spec.keep_checkpoint_max,
             initial=spec.checkpoint_dir_for_init,
-            ledger_at=lambda version: job.machines[TRAINING].state_at(version),
+            ledger_at=self._ledger_at,
             saved=self._saved,
             passed_over=lambda version: self.free(version, "checkpoint"),
         )
         self.home = self._make_home(members, token)
+
+    def _ledger_at(self, version: int) -> Mapping[str, Any]:
+        state: Mapping[str, Any] = self._job.machines[TRAINING].state_at(version)
+        return state
 
     def _make_home(self, members: Members, token: str) -> StaticHome | HeldHome | ServedHome:
         spec = self._job.spec

@@ -1,4 +1,4 @@
-"""Rebuild the protobuf stubs beside the .proto files: `make generate`. Run with `--check`, it only says whether they drifted."""
+"""Rebuild the protobuf stubs beside the .proto files; with `--check`, only say whether they drifted."""
 
 from __future__ import annotations
 

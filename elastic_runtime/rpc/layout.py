@@ -1,8 +1,9 @@
 """How a model's variables lie in one flat float32 buffer.
 
 Parameter servers, workers and checkpoints all speak of a model as two flat buffers: `weights` (trained by
-gradients) and `state` (batch-norm statistics and the like, changed by addition). The layout names each variable's
-place in them. A parameter server holds an equal byte range of both, so the load is even whatever the variables' sizes.
+gradients) and `state` (batch-norm statistics and the like, changed by addition). The layout names each
+variable's place in them. A parameter server holds an equal byte range of both, so the load is even whatever
+the variables' sizes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Layout:
     def to_json(self) -> str:
         """The layout as text, for checkpoints and the wire."""
         return json.dumps(
-            {"weights": [[v.name, list(v.shape)] for v in self.weights], "state": [[v.name, list(v.shape)] for v in self.state]},
+            {
+                "weights": [[v.name, list(v.shape)] for v in self.weights],
+                "state": [[v.name, list(v.shape)] for v in self.state],
+            },
             separators=(",", ":"),
         )
 
@@ -68,5 +72,5 @@ class Layout:
 
 
 def part(count: int, index: int, parts: int) -> tuple[int, int]:
-    """The range [start, end) of a flat buffer of `count` values that parameter server `index` of `parts` holds."""
+    """The range [start, end) of a buffer of `count` values that parameter server `index` of `parts` holds."""
     return count * index // parts, count * (index + 1) // parts

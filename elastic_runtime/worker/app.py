@@ -1,8 +1,8 @@
 """One worker's life: join the master, build the model, take work until there is none, leave.
 
-The main thread is the only one that touches TensorFlow and the model. It takes `Work` from an inbox that the shard
-supply fills, and obeys its orders between minibatches: a drain, a new era of the model, a save. What may come from
-the user's code fails the shard, loudly; the worker itself lives on and takes the next.
+The main thread is the only one that touches TensorFlow and the model. It takes `Work` from an inbox that
+the shard supply fills, and obeys its orders between minibatches: a drain, a new era of the model, a save.
+What may come from the user's code fails the shard, loudly; the worker itself lives on and takes the next.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _EraEnded(Exception):
     """The model went back to an earlier state: the work in hand is void."""
 
 
-class _Released(Exception):  # noqa: N818
+class _Released(Exception):
     """The leases in hand are void: others have them."""
 
 
@@ -102,8 +102,6 @@ class Worker:
         finally:
             self._close()
 
-    # -- the main loop ------------------------------------------------------------------------------------------
-
     def _work(self) -> None:
         while True:
             try:
@@ -124,7 +122,7 @@ class Worker:
                 self._void_upto = self._supply.number
 
     def _do(self, work: Work) -> None:
-        """Carry out one piece of work and report it; a failure of the user's code is the shard's, not the worker's."""
+        """Carry out one piece of work and report it; what the user's code does fails the shard, not the worker."""
         self._in_hand = [work]
         if work.key.era != self._era or work.number <= self._void_upto:
             self._hand_back([work], "its records were let go")
@@ -134,7 +132,7 @@ class Worker:
             finished = self._computing.perform(work, self._step)
         except (_EraEnded, _Released, _Draining, MasterAway, MemoryError):
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - whatever the user's code raises is reported
             error = (
                 str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
             )
@@ -160,8 +158,6 @@ class Worker:
                     told = True
                 self._orders.wait(MODEL_PAUSE_SECONDS)
         self._reports.progress(work.key, step.measure)
-
-    # -- orders -------------------------------------------------------------------------------------------------
 
     def _obey(self) -> None:
         for order in self._orders.take():
@@ -234,8 +230,6 @@ class Worker:
             log.warning("the checkpoint of version %d could not be written: %s", order.version, error)
         self._link.saved(era=self._era, version=version, directory=order.directory, error=error)
 
-    # -- leaving ------------------------------------------------------------------------------------------------
-
     def _drain(self, reason: str) -> int:
         """Give back what is in hand, and go."""
         log.info("draining: %s", reason)
@@ -284,8 +278,6 @@ class Worker:
         if self._compute is not None:
             self._compute.close()
 
-    # -- callbacks ----------------------------------------------------------------------------------------------
-
     def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
         self._orders.drain("SIGTERM")
 
@@ -312,7 +304,7 @@ class Worker:
 
 
 def _is_final(problem: Exception) -> bool:
-    """Whether another attempt at the shard is sure to fail in the same way (damaged data, a feed without end)."""
+    """Whether another attempt at the shard is sure to fail likewise (damaged data, a feed without end)."""
     from elastic_runtime.model.user_code import UserCodeError
 
     return isinstance(problem, ElasticError) and not isinstance(problem, UserCodeError)

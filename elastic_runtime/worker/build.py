@@ -1,4 +1,4 @@
-"""Makes the computing half of a worker from the job's specification: module, trainer, readers, feeds, metrics."""
+"""Makes the computing half of a worker from the specification: module, trainer, readers, feeds, metrics."""
 
 from __future__ import annotations
 

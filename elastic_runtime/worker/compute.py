@@ -77,8 +77,6 @@ class Compute:
         self._worker_id, self._log_loss_steps = worker_id, log_loss_steps
         self._last_logged = -1
 
-    # -- data ---------------------------------------------------------------------------------------------------
-
     def deliver(self, number: int, reply: master_pb2.LeaseReply) -> int:
         """Read the records of a lease and put them where `perform` will look for them."""
         kind, shard = reply.key.kind, reply.shard
@@ -92,8 +90,6 @@ class Compute:
         """What was read ahead is void."""
         for feed in self._feeds.values():
             feed.discard_all()
-
-    # -- work ---------------------------------------------------------------------------------------------------
 
     def perform(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
         """Carry out one piece of work; `run_step` runs each minibatch at a moment of its own choice."""
@@ -190,8 +186,6 @@ class Compute:
         ]
         return master_pb2.Finished(sources=found)
 
-    # -- the model ----------------------------------------------------------------------------------------------
-
     def enter(self, topology: master_pb2.Topology) -> None:
         """Begin an era of the model."""
         self._show(None)
@@ -203,7 +197,7 @@ class Compute:
             self.holder.restore(Path(topology.restore_from))
 
     def _show(self, snapshot: int | None) -> None:
-        """Have the model hold a snapshot (0: the present one) until something else is shown; None: the copy to train."""
+        """Have the model hold a snapshot (0: the present one) until another is shown; None: the copy to train."""
         if snapshot != self._shown:
             self._view.close()
             self._shown = None

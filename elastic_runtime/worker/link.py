@@ -1,7 +1,7 @@
 """What a worker says to its master, over the membership that waits out the master's absences.
 
-"No work", "no master" and "refused" stay different answers: the first is a reply, the second waits (and ends in
-`MasterAway` when this process ends), the third is an error.
+"No work", "no master" and "refused" stay different answers: the first is a reply, the second waits (and
+ends in `MasterAway` when this process ends), the third is an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tells the master what became of leases, in order, without making the training wait.
 
-Reports of progress overtake each other (only the newest matters, a few a second); everything else is sent exactly in
-the order it happened. While the master is away the reports wait here, and the training goes on.
+Reports of progress overtake each other (only the newest matters, a few a second); everything else is sent
+exactly in the order it happened. While the master is away the reports wait here, and the training goes on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Keeps the worker in work: leases shards ahead of the training and has their records read before they are needed.
+"""Keeps the worker in work: leases shards ahead of the training and reads their records in time.
 
-One thread asks the master for work, reads the records, and hands both on: the records to the tf.data pipeline of their
-kind, the lease to the main thread's inbox. It runs at most `ahead` leases in front, so a lost worker holds little.
+One thread asks the master for work, reads the records, and hands both on: the records to the tf.data
+pipeline of their kind, the lease to the main thread's inbox. It runs at most `ahead` leases in front, so a
+lost worker holds little.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Deliver = Callable[[int, master_pb2.LeaseReply], int]
 class ShardSupply:
     """A thread between the master's leases and the worker's inbox.
 
-    `deliver(number, reply)` reads the records of a lease and puts them where the main thread will look for them; it
-    returns how many there are.
+    `deliver(number, reply)` reads the records of a lease, puts them where the main thread will look for
+    them, and returns how many there are.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class ShardSupply:
         except ElasticError as problem:
             self._reports.failed(reply.key, error=str(problem), trace="", fatal=True)
             return False
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - a user's reader may raise anything
             self._reports.failed(
                 reply.key, error=f"{type(problem).__name__}: {problem}", trace=traceback.format_exc()
             )

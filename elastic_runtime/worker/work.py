@@ -1,4 +1,6 @@
-"""What the worker's main thread receives: pieces of work, in order, and the word that there will be no more."""
+"""What the worker's main thread receives: pieces of work, in order, and the word that there will be no
+more.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The last resort when a part of the model is lost and there is no checkpoint: the copies that workers train on.
+"""The last resort when a part of the model is lost without a checkpoint: the copies that workers have.
 
-Every worker says which version its copy is of; the freshest is uploaded to the parameter servers, the next one if that
-fails.
+Every worker says which version its copy is of; the freshest is uploaded to the parameter servers, the next
+one if that fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The home of a model on parameter servers, each with its part.
 
-A parameter server that comes under a new incarnation has lost its part, and then no part can stay what it is: all of
-them go back together.
+A parameter server that comes under a new incarnation has lost its part, and then no part can stay what it
+is: all of them go back together.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -94,14 +95,15 @@ class ServedHome:
     async def save(self, version: int, directory: Path) -> int:
         """Every part writes its file."""
         era = self._era
-        await (await self._reach()).save(version, str(directory.absolute()))
+        await (await self._reach()).save(version, os.path.abspath(directory))
         if era != self._era:
             raise ElasticError("the model changed while it was saved")
         return version
 
     async def set_senders(self, workers: Sequence[str]) -> None:
         """Tell every part whom a synchronous step may wait for."""
-        generation = self._generation = max(self._generation + 1, time.time_ns())  # also beyond a dead master's
+        # Beyond those of a dead master, too.
+        generation = self._generation = max(self._generation + 1, time.time_ns())
         with contextlib.suppress(ElasticError):  # told again when the parameter servers are back
             await (await self._reach()).set_senders(generation, workers)
 
@@ -109,8 +111,6 @@ class ServedHome:
         """Close the lines to the parameter servers."""
         if self._control is not None:
             await self._control.close()
-
-    # -- settling -----------------------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
         """Until all parts hold one state: a part may be lost again while this is under way."""
@@ -121,7 +121,7 @@ class ServedHome:
                 origin = await self._bring_back(self._era + 1)
             except (ElasticError, TimeoutError) as problem:
                 log.warning("the model could not be brought back yet: %s", problem or "no answer in time")
-                await self._until(functools.partial(self._not, holders), timeout=1.0)
+                await self._until(functools.partial(self._not, holders), seconds=1.0)
                 continue
             if holders == self._incarnations():
                 await self._begin(self._era + 1, origin.held_by(holders))
@@ -133,13 +133,11 @@ class ServedHome:
     async def _bring_back(self, era: int) -> Origin:
         origin = await asyncio.to_thread(self._find)
         if origin is not None:
-            await (await self._reach()).restore(str(Path(origin.checkpoint).absolute()), era)
+            await (await self._reach()).restore(os.path.abspath(origin.checkpoint), era)
             return origin
         if not self._era:
             return Origin("fresh")
         return await self.copies.use_freshest(era, [self._here[i].address for i in range(self._count)])
-
-    # -- parts --------------------------------------------------------------------------------------------------
 
     def _all_known(self) -> bool:
         return len(self._here) == self._count and self._incarnations() == self._known
@@ -164,11 +162,9 @@ class ServedHome:
     def _tell_workers(self) -> None:
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))
 
-    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
-        try:
-            async with asyncio.timeout(timeout):
+    async def _until(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
                 while not condition():
                     self._changed.clear()
                     await self._changed.wait()
-        except TimeoutError:
-            pass

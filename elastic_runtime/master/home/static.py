@@ -32,7 +32,7 @@ class StaticHome:
     async def drop_snapshot(self, version: int) -> None:
         """The model never changes."""
 
-    async def save(self, version: int, directory: Path) -> int:
+    async def save(self, version: int, directory: Path) -> int:  # noqa: ARG002 - a home of its own kind
         """There is nothing new to save."""
         raise ElasticError("a job that does not train has no checkpoint to write")
 

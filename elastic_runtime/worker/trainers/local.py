@@ -127,6 +127,7 @@ class LocalTrainer:
         self._slots.assign({name: np.asarray(values) for name, values in saved.slots.items()})
         self._network.optimizer.iterations.assign(saved.step)
         self._version = saved.version
+        self._copies.clear()
 
     def _traced_step(self, batch: Any) -> tf.Tensor:
         network = self._network

@@ -1,8 +1,9 @@
-"""Parameter-server strategy: this process computes gradients, parameter servers hold the model and apply them.
+"""Parameter-server strategy: this process computes gradients, parameter servers apply them.
 
-A step pulls the model if it changed, runs one compiled forward and backward pass, and pushes one flat gradient. State such
-as batch-norm statistics travels as the change the pass made to it, so that the changes of several workers add up. A push
-that found no answer is kept and sent again as the same push; one that came too late is computed anew on the newer model.
+A step pulls the model if it changed, runs one compiled forward and backward pass, and pushes one flat
+gradient. State such as batch-norm statistics travels as the change the pass made to it, so that the changes
+of several workers add up. A push that found no answer is kept and sent again as the same push; one that
+came too late is computed anew on the newer model.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class PSTrainer:
         )
 
     def train_batch(self, batch: Any) -> StepResult:
-        """Compute a gradient and have it applied; the same batch again after an error goes on where that came."""
+        """Compute a gradient and have it applied; after an error the same batch goes on where that came."""
         pending = self._pending
         if pending is None or pending.batch is not batch:
             self._pull_if_due()
@@ -207,7 +208,7 @@ class PSTrainer:
             return loss, self._flat.flatten(gradients), self._flat.state_now()
 
     def _refused(self, result: PushResult) -> None:
-        """Late gradients are ordinary in sync mode; what passes is waited for; anything else fails the shard."""
+        """Late gradients are ordinary in sync mode; what passes is waited for; the rest fails the shard."""
         if result.reason in _PASSING:
             raise PSUnavailable(f"the gradient was not taken: {result.detail}")
         if result.reason is not Reason.STALE:
