@@ -112,7 +112,7 @@ class Checkpoints:
 
 def checkpoint_origin(folder: Path) -> Origin:
     """A checkpoint of some other job, to begin from: its ledger is not ours."""
-    return Origin("checkpoint", _version(folder), str(folder))
+    return Origin("checkpoint", _version(folder), str(folder.absolute()))
 
 
 def _version(folder: Path) -> int:

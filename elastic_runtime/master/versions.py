@@ -49,7 +49,7 @@ class Versions:
         self._senders: frozenset[str] = frozenset()
         spec = job.spec
         self.checkpoints = Checkpoints(
-            Path(spec.checkpoint_dir),
+            Path(spec.checkpoint_dir).absolute(),
             newest=lambda: job.saved_version,
             keep=spec.keep_checkpoint_max,
             initial=spec.checkpoint_dir_for_init,

@@ -122,7 +122,7 @@ class Worker:
                 self._void_upto = self._supply.number
 
     def _do(self, work: Work) -> None:
-        """Carry out one piece of work and report it; what the user's code does fails the shard, not the worker."""
+        """Carry out one piece of work and report it; the user's errors fail the shard, not the worker."""
         self._in_hand = [work]
         if work.key.era != self._era or work.number <= self._void_upto:
             self._hand_back([work], "its records were let go")

@@ -197,7 +197,7 @@ class Compute:
             self.holder.restore(Path(topology.restore_from))
 
     def _show(self, snapshot: int | None) -> None:
-        """Have the model hold a snapshot (0: the present one) until another is shown; None: the copy to train."""
+        """Have the model hold a snapshot (0: the present) until another is shown; None: the one to train."""
         if snapshot != self._shown:
             self._view.close()
             self._shown = None

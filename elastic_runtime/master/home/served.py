@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,7 +94,7 @@ class ServedHome:
     async def save(self, version: int, directory: Path) -> int:
         """Every part writes its file."""
         era = self._era
-        await (await self._reach()).save(version, os.path.abspath(directory))
+        await (await self._reach()).save(version, str(directory))
         if era != self._era:
             raise ElasticError("the model changed while it was saved")
         return version
@@ -133,7 +132,7 @@ class ServedHome:
     async def _bring_back(self, era: int) -> Origin:
         origin = await asyncio.to_thread(self._find)
         if origin is not None:
-            await (await self._reach()).restore(os.path.abspath(origin.checkpoint), era)
+            await (await self._reach()).restore(origin.checkpoint, era)
             return origin
         if not self._era:
             return Origin("fresh")
