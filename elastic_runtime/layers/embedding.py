@@ -23,7 +23,7 @@ def Embedding(  # noqa: N802, PLR0917 - called as the class it was
     combiner: str | None = None,
     **kwargs: Any,
 ) -> keras.layers.Layer:
-    """From ids (batch, length) to vectors (batch, length, output_dim); with `combiner` (batch, output_dim)."""
+    """From ids (batch, length) to vectors (batch, length, output_dim), or (batch, output_dim) if combined."""
     if not input_dim:
         raise ValueError("Embedding needs input_dim, the number of different ids")
     if combiner is None:
@@ -31,9 +31,7 @@ def Embedding(  # noqa: N802, PLR0917 - called as the class it was
             input_dim, output_dim, embeddings_initializer, mask_zero=mask_zero, **kwargs
         )
     if combiner not in _COMBINERS or mask_zero:
-        raise ValueError(
-            f"combiner must be one of {', '.join(_COMBINERS)} without mask_zero, got {combiner!r}"
-        )
+        raise ValueError(f"combiner must be {' or '.join(_COMBINERS)}, without mask_zero, got {combiner!r}")
     return CombinedEmbedding(input_dim, output_dim, embeddings_initializer, combiner=combiner, **kwargs)
 
 

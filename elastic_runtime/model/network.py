@@ -47,6 +47,9 @@ class Network:
 
     def loss_and_gradients(self, features: Any, labels: Any) -> tuple[tf.Tensor, list[Any]]:
         """The loss of a batch, regularisation included, and the gradients of the trainable weights."""
+        if labels is None:
+            self.stage = "feed"
+            raise ValueError("feed gave features without labels to train on")
         with tf.GradientTape() as tape:
             self.stage = "model"
             outputs = self.model(features, training=True) if self._has_training else self.model(features)

@@ -232,3 +232,12 @@ def test_callbacks_are_called_with_versions_and_may_stop_the_training(trainer_of
     assert [call if isinstance(call, str) else call[0] for call in calls] == ["begin", 1, 2, "end"]
     assert calls[0] == ("begin", 8)
     assert trainer.learning_rate() == 0.5
+
+
+def test_training_without_labels_is_told(module_of):
+    from elastic_runtime.worker.trainers.local import LocalTrainer
+
+    trainer = LocalTrainer(module_of(model))
+    trainer.build(spec()[0])
+    with pytest.raises(ElasticError, match="in feed: ValueError: feed gave features without labels"):
+        trainer.train_batch(data()[0])
