@@ -67,7 +67,12 @@ class Desk:
         if self._closed:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.WAIT)
         ask = ledger.Ask(request.worker, time.time(), request.serial)
-        for machine in self._job.open_machines():
+        machines = self._job.open_machines()
+        for machine in machines:  # an answer that was lost on its way is given again, whoever gave it
+            again = self._job.machines[machine].repeated(ask)
+            if again is not None:
+                return self._granted(machine, again)
+        for machine in machines:
             for effect in self._tell(machine, ask):
                 if isinstance(effect, ledger.Granted | evaluation.Granted):
                     return self._granted(machine, effect)

@@ -144,8 +144,9 @@ class Job:
         self._note("reopen", None)
 
     def _note(self, what: str, value: Any) -> list[Any]:
+        effects = self._apply(what, value)
         self._record(["job", what, value])
-        return self._apply(what, value)
+        return effects
 
     def _apply(self, what: str, value: Any) -> list[Any]:
         match what:
