@@ -26,9 +26,12 @@ _SECONDS_BETWEEN_LINES = 2.0
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
-def data() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def data(ctx: click.Context) -> None:
     """Convert, inspect and verify RecordIO data."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @data.command()
@@ -204,6 +207,6 @@ def _brief(values: list[Any]) -> str:
 
 
 if __name__ == "__main__":
-    from elastic_runtime.spec.entry import outcome
+    from elastic_runtime.cli.main import main
 
-    sys.exit(outcome(data))
+    main(["data", *sys.argv[1:]])

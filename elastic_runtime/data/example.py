@@ -47,12 +47,9 @@ def decode(data: bytes) -> dict[str, Feature]:
 
 def _entry(name: str, value: Value) -> bytes:
     try:
-        feature = _encode_feature(value)
+        return _delimited(1, _delimited(1, name.encode()) + _delimited(2, _encode_feature(value)))
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"cannot be put into a tf.train.Example: {error}", where=f"feature {name!r}"
-        ) from error
-    return _delimited(1, _delimited(1, name.encode()) + _delimited(2, feature))
+        raise InputError(f"no tf.train.Example can hold it: {error}", where=f"feature {name!r}") from error
 
 
 def _encode_feature(value: Value) -> bytes:

@@ -7,7 +7,6 @@ folder that a converter was filling when it died holds `INCOMPLETE`, and is refu
 
 from __future__ import annotations
 
-import os
 import posixpath
 from typing import Any, BinaryIO, cast
 
@@ -34,9 +33,8 @@ def filesystem(uri: str) -> tuple[Any, str]:
     except ImportError as missing:
         extra = _EXTRAS.get(protocol)
         remedy = f"pip install 'elasticdl[{extra}]'" if extra else str(missing)
-        raise InputError(
-            f"{protocol}:// needs a package that is not installed", where=uri, remedy=remedy
-        ) from missing
+        what = f"{protocol}:// needs a package that is not installed"
+        raise InputError(what, where=uri, remedy=remedy) from missing
     except ValueError as unknown:
         hint = nearest(protocol, ["file", "gs", "memory", "s3"])
         raise InputError(f"no storage is known under {protocol}://", where=uri, remedy=hint) from unknown
@@ -91,14 +89,17 @@ def list_files(origin: str) -> list[str]:
     return files
 
 
-def holds_only_folders(place: str) -> bool:
-    """Whether this is a folder of nothing but folders, as images sorted into classes are."""
+def entries(folder: str) -> dict[str, bool]:
+    """The names in a folder that are not hidden, sorted, and whether each is a folder itself."""
+    fs, path = filesystem(folder)
+    found = {posixpath.basename(e["name"].rstrip("/")): e["type"] for e in fs.ls(path, detail=True)}
+    return {name: found[name] == "directory" for name in sorted(found) if not is_hidden(name)}
+
+
+def is_folder(place: str) -> bool:
+    """Whether there is a folder of this name."""
     fs, path = filesystem(place)
-    if not fs.isdir(path):
-        return False
-    entries = {posixpath.basename(e["name"].rstrip("/")): e["type"] for e in fs.ls(path, detail=True)}
-    kinds = {kind for name, kind in entries.items() if not is_hidden(name)}
-    return kinds == {"directory"}
+    return bool(fs.isdir(path))
 
 
 def _exists(uri: str) -> bool:
@@ -110,49 +111,39 @@ def _files_at(place: str) -> list[str]:
     fs, path = filesystem(place)
     try:
         if fs.isdir(path):
-            found = _files_in_folder(fs, path, place)
-        elif fs.exists(path):
-            found = [path]
-        elif any(mark in place for mark in "*?["):
-            found = [p for p in fs.glob(path) if not is_hidden(posixpath.basename(p)) and fs.isfile(p)]
-            if not found:
-                raise InputError(
-                    "no file matches", where=place, remedy="quote the pattern and check its folder"
-                )
-        else:
-            raise InputError(
-                "there is no such file or folder", where=place, remedy="check the path for misspellings"
-            )
+            _refuse_incomplete(fs, path)
+            return [join(_uri(fs, path), name) for name in _files_in_folder(place)]
+        files = [path] if fs.exists(path) else _matching(fs, path)
+        for folder in {posixpath.dirname(file) for file in files}:
+            _refuse_incomplete(fs, folder)
     except OSError as error:
         raise InputError(f"cannot be listed: {error.strerror or error}", where=place) from error
-    return [_uri(fs, p) for p in sorted(found)]
+    if not files:
+        raise InputError("there is no such file or folder", where=place)
+    return [_uri(fs, file) for file in files]
 
 
-def _files_in_folder(fs: Any, path: str, place: str) -> list[str]:
-    entries = {posixpath.basename(e["name"].rstrip("/")): e for e in fs.ls(path, detail=True)}
-    if INCOMPLETE in entries:
-        raise InputError(
-            "its conversion was interrupted", where=place, remedy="run the same conversion again"
-        )
-    found = [e["name"] for name, e in entries.items() if e["type"] != "directory" and not is_hidden(name)]
-    if not found:
-        folders = sorted(
-            name for name, e in entries.items() if e["type"] == "directory" and not is_hidden(name)
-        )
-        remedy = (
-            f"sub-folders are not searched; name one: {', '.join(folders[:5])}"
-            if folders
-            else "put data there"
-        )
-        raise InputError("the folder holds no data files", where=place, remedy=remedy)
-    return found
+def _matching(fs: Any, pattern: str) -> list[str]:
+    found = fs.glob(pattern) if any(mark in pattern for mark in "*?[") else []
+    return sorted(path for path in found if not is_hidden(posixpath.basename(path)) and fs.isfile(path))
+
+
+def _files_in_folder(folder: str) -> list[str]:
+    names = entries(folder)
+    files = [name for name, nested in names.items() if not nested]
+    if not files:
+        remedy = f"sub-folders are not searched; name one: {', '.join(list(names)[:5])}" if names else ""
+        raise InputError("the folder holds no data files", where=folder, remedy=remedy)
+    return files
+
+
+def _refuse_incomplete(fs: Any, folder: str) -> None:
+    if fs.exists(posixpath.join(folder, INCOMPLETE)):
+        what = "the conversion into this folder was interrupted"
+        raise InputError(what, where=_uri(fs, folder), remedy="run it again")
 
 
 def _uri(fs: Any, path: str) -> str:
-    return (
-        path if os.path.isabs(path) and "file" in _protocols(fs) else cast("str", fs.unstrip_protocol(path))
-    )
-
-
-def _protocols(fs: Any) -> tuple[str, ...]:
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+    """A path as users write it: plain on this machine, with its protocol elsewhere."""
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return path if "file" in protocols else str(fs.unstrip_protocol(path))

@@ -9,6 +9,7 @@ import math
 import posixpath
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,16 @@ from elastic_runtime.errors import InputError
 Array = npt.NDArray[Any]
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _KINDS = {"b": Kind.INT, "i": Kind.INT, "u": Kind.INT, "f": Kind.FLOAT, "S": Kind.BYTES, "U": Kind.BYTES}
-_NPZ_DAMAGE = (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError)
+_NPZ_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 def open_arrays(request: ConvertRequest) -> Source:
@@ -60,18 +70,20 @@ def load_arrays(source: str) -> Mapping[str, Array]:
 
 class _Npz(Mapping[str, Array]):
     def __init__(self, file: str) -> None:
-        self._name = file
+        self._file = file
         try:
-            self._archive = np.load(storage.open_input(file), allow_pickle=False)
-            self._names = list(self._archive.files)
-        except (*_NPZ_DAMAGE, AttributeError) as error:
+            with storage.open_input(file) as data:
+                names = zipfile.ZipFile(data).namelist()
+        except _NPZ_DAMAGE as error:
             raise InputError(f"is no .npz file: {error}", where=file) from error
+        self._names = [name.removesuffix(".npy") for name in names]
 
     def __getitem__(self, name: str) -> Array:
         try:
-            array: Array = self._archive[name]
+            with storage.open_input(self._file) as data, np.load(data, allow_pickle=False) as archive:
+                array: Array = archive[name]
         except _NPZ_DAMAGE as error:
-            raise InputError(f"array {name!r} cannot be read: {error}", where=self._name) from error
+            raise InputError(f"array {name!r} cannot be read: {error}", where=self._file) from error
         return array
 
     def __iter__(self) -> Iterator[str]:
@@ -97,9 +109,8 @@ def _rows(source: str, arrays: list[Array], total: int) -> Iterator[Row]:
 def _typed(column: Column, array: Array, source: str) -> Column:
     natural = _KINDS.get(array.dtype.kind)
     if natural is None:
-        raise InputError(
-            f"array {column.origin!r} is of type {array.dtype}, no numbers or texts", where=source
-        )
+        what = f"array {column.origin!r} of {array.dtype} holds no numbers or texts"
+        raise InputError(what, where=source)
     allowed = {Kind.INT: set(Kind), Kind.FLOAT: {Kind.FLOAT}, Kind.BYTES: {Kind.BYTES}}[natural]
     if column.kind and column.kind not in allowed:
         raise InputError(f"array {column.origin!r} of {array.dtype} is no {column.kind}", where=source)

@@ -79,9 +79,7 @@ def _read(file: str, delimiter: str) -> Iterator[Row]:
                 break
             except csv.Error as error:
                 if not found:
-                    raise InputError(
-                        f"its header cannot be read: {error}", where=f"{file}, line {line}"
-                    ) from error
+                    raise InputError(f"its header cannot be read: {error}", where=file) from error
                 yield Row(file, line, None, fault=f"it is no CSV: {error}")
                 continue
             if cells:

@@ -6,8 +6,8 @@ size is given to which all are scaled.
 
 from __future__ import annotations
 
+import contextlib
 import io
-import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from elastic_runtime.errors import InputError
 def open_images(request: ConvertRequest) -> Source:
     """All images of all classes."""
     files = _list(request.source)
-    first = _open(_bytes(files[0][0]))
+    first = _first(files, request.source)
     mode = request.image_mode or ("L" if first.mode in ("1", "L") else "RGB")
     size = _size(request.image_size) or first.size
     encoder = _Encoder(mode, size, scale=bool(request.image_size))
@@ -50,24 +50,19 @@ class _Encoder:
 
 
 def _list(source: str) -> list[tuple[str, int, str]]:
-    fs, root = storage.filesystem(source)
-    if not fs.isdir(root):
+    if not storage.is_folder(source):
         raise InputError("there is no such folder", where=source)
-    entries = [e for e in fs.ls(root, detail=True) if not storage.is_hidden(posixpath.basename(e["name"]))]
-    for entry in entries:
-        if entry["type"] != "directory":
+    names = storage.entries(source)
+    for name, nested in names.items():
+        if not nested:
             remedy = "each class of images is a sub-folder; move other files away"
-            raise InputError("a file beside the class folders", where=entry["name"], remedy=remedy)
-    folders = sorted(entry["name"] for entry in entries)
-    if not folders:
-        raise InputError(
-            "the folder holds no class folders", where=source, remedy="each class is a sub-folder"
-        )
-    found = []
-    for label, folder in enumerate(folders):
-        name = posixpath.basename(folder)
-        found += [(file, label, name) for file in storage.list_files(storage.join(source, name))]
-    return found
+            raise InputError(
+                "a file beside the class folders", where=storage.join(source, name), remedy=remedy
+            )
+    if not names:
+        raise InputError("the folder holds no sub-folders, one for each class", where=source)
+    classes = [(label, name, storage.join(source, name)) for label, name in enumerate(names)]
+    return [(file, label, name) for label, name, folder in classes for file in storage.list_files(folder)]
 
 
 def _rows(files: list[tuple[str, int, str]]) -> Iterator[Row]:
@@ -89,14 +84,26 @@ def _size(text: str) -> tuple[int, int] | None:
     return int(width), int(height)
 
 
+def _first(files: list[tuple[str, int, str]], source: str) -> Any:
+    _pillow()
+    for file, _, _ in files:
+        with contextlib.suppress(InputError):
+            return _open(_bytes(file))
+    raise InputError("it holds no readable image", where=source)
+
+
 def _open(content: bytes) -> Any:
+    pillow = _pillow()
     try:
-        from PIL import Image, ImageOps
+        return pillow.ImageOps.exif_transpose(pillow.Image.open(io.BytesIO(content)))
+    except Exception as error:  # noqa: BLE001 - there is nothing that Pillow's decoders do not raise
+        raise InputError(f"it is no readable image: {error}") from None
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+        import PIL.ImageOps
     except ImportError as missing:
         raise InputError("images need Pillow", remedy="pip install 'elasticdl[images]'") from missing
-    try:
-        image = Image.open(io.BytesIO(content))
-        image.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"it is no readable image: {error}") from None
-    return ImageOps.exif_transpose(image)
+    return PIL

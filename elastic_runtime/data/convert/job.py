@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from elastic_runtime.data.convert.kinds import open_source
 from elastic_runtime.data.convert.request import ConvertRequest, ConvertResult
 from elastic_runtime.data.convert.rows import Row, Source
-from elastic_runtime.data.convert.shard import Shard, ShardWriter, Written
+from elastic_runtime.data.convert.shard import Shard, ShardWriter
 from elastic_runtime.data.convert.split import Split, parse_split
 from elastic_runtime.data.convert.staging import Staging
 from elastic_runtime.data.convert.workers import Workers
@@ -29,8 +29,8 @@ def convert(request: ConvertRequest, progress: Progress | None = None) -> Conver
     records = rejects = 0
     staging = Staging(request.output, split.parts)
     staging.refuse_own(source.files)
-    with staging:
-        for written in _write(work, _shards(source, split, request, staging), _processes(request, staging)):
+    with staging, Workers(work, _processes(request, staging)) as workers:
+        for written in workers.run(_shards(source, split, request, staging)):
             staging.reject(written.rejects)
             records += written.records
             rejects += len(written.rejects)
@@ -57,16 +57,6 @@ def _shards(source: Source, split: Split, request: ConvertRequest, staging: Stag
     for part, rows in filling.items():
         if rows:
             yield Shard(next(paths), part, rows)
-
-
-def _write(work: ShardWriter, shards: Iterator[Shard], processes: int) -> Iterator[Written]:
-    first = list(itertools.islice(shards, 2))
-    every = itertools.chain(first, shards)
-    if len(first) < 2 or processes == 1:
-        yield from map(work, every)
-        return
-    with Workers(work, processes) as workers:
-        yield from workers.run(every)
 
 
 def _processes(request: ConvertRequest, staging: Staging) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 from elastic_runtime.data import storage
 from elastic_runtime.data.convert.request import ConvertRequest
 from elastic_runtime.data.convert.rows import Row, Source, open_plain
-from elastic_runtime.data.convert.schema import SAMPLE_ROWS, Column, Kind, kind_of, parse
+from elastic_runtime.data.convert.schema import SAMPLE_ROWS, Column, Kind, from_text, kind_of, parse
 from elastic_runtime.data.example import encode
 from elastic_runtime.errors import InputError, nearest
 
@@ -25,11 +26,11 @@ def open_jsonl(request: ConvertRequest) -> Source:
     chosen = parse(request.schema)
     for column in chosen:
         if column.origin not in kinds:
-            remedy = nearest(column.origin, kinds)
-            raise InputError(
-                f"there is no key {column.origin!r} in the first rows", where=files[0], remedy=remedy
-            )
+            what = f"there is no key {column.origin!r} in the first rows"
+            raise InputError(what, where=files[0], remedy=nearest(column.origin, kinds))
     columns = chosen or [Column(key, key) for key in kinds]
+    if sample and not columns:
+        raise InputError("the first rows have no keys", where=files[0])
     typed = tuple(column.of(kinds[column.origin]) for column in columns)
     return Source(files, itertools.chain(sample, rows), _Encoder(typed, exact=not chosen))
 
@@ -42,9 +43,8 @@ class _Encoder:
     def __call__(self, line: bytes) -> bytes:
         item = _parse(line)
         if self.exact and (unknown := item.keys() - {column.origin for column in self.columns}):
-            raise InputError(
-                f"key {min(unknown)!r} is not in the first rows", remedy="name all keys in a schema"
-            )
+            what = f"key {min(unknown)!r} is not in the first rows"
+            raise InputError(what, remedy="name all keys in a schema")
         return encode({column.feature: _value(item, column) for column in self.columns})
 
 
@@ -90,18 +90,20 @@ def _value(item: dict[str, Any], column: Column) -> list[bytes | int | float]:
     if column.origin not in item:
         raise InputError(f"there is no key {column.origin!r}")
     value = item[column.origin]
+    values = value if isinstance(value, list) else [value]
     try:
-        return [
-            _cast(one, column.kind or Kind.BYTES) for one in (value if isinstance(value, list) else [value])
-        ]
+        return [_cast(one, column.kind or Kind.BYTES) for one in values]
     except InputError as error:
         raise InputError(error.what, where=f"key {column.origin!r}") from None
 
 
 def _cast(value: Any, kind: Kind) -> bytes | int | float:
     found = kind_of(value)
-    if found is kind or (found, kind) == (Kind.INT, Kind.FLOAT):
-        if kind is Kind.FLOAT:
+    if found is Kind.BYTES and kind is Kind.BYTES:
+        return from_text(value, kind)
+    if found is Kind.INT and kind is Kind.INT:
+        return int(value)
+    if found is not Kind.BYTES and kind is Kind.FLOAT:
+        with contextlib.suppress(OverflowError):
             return float(value)
-        return value if kind is Kind.INT else value.encode()  # type: ignore[no-any-return]
     raise InputError(f"{value!r} is no {kind}")

@@ -21,6 +21,12 @@ _OPEN: dict[str, Callable[[ConvertRequest], Source]] = {
     "jsonl": open_jsonl,
     "tfrecord": open_tfrecord,
 }
+_OPTIONS = {
+    "schema": ("arrays", "csv", "jsonl"),
+    "delimiter": ("csv",),
+    "image_size": ("images",),
+    "image_mode": ("images",),
+}
 _ENDINGS = {
     "arrays": (".npz", ".idx", "-ubyte"),
     "csv": (".csv", ".tsv", ".tab"),
@@ -30,12 +36,16 @@ _ENDINGS = {
 
 
 def open_source(request: ConvertRequest) -> Source:
-    """The rows of the request's source."""
-    return _OPEN[request.kind or _kind(request.source)](request)
+    """The rows of the request's source. An option that its kind does not know is refused."""
+    kind = request.kind or _kind(request.source)
+    for option, kinds in _OPTIONS.items():
+        if getattr(request, option) and kind not in kinds:
+            raise InputError(f"{option} is for {' and '.join(kinds)}, not for {kind}", where=request.source)
+    return _OPEN[kind](request)
 
 
 def _kind(location: str) -> str:
-    if storage.holds_only_folders(location):
+    if storage.is_folder(location) and (names := storage.entries(location)) and all(names.values()):
         return "images"
     file = storage.list_files(location)[0]
     name = file.removesuffix(".gz")

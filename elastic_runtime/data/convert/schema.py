@@ -66,16 +66,13 @@ def select(text: str, known: Collection[str], where: str) -> list[Column]:
     columns = parse(text) or [Column(name, name) for name in known]
     for column in columns:
         if column.origin not in known:
-            raise InputError(
-                f"there is no column {column.origin!r}", where=where, remedy=nearest(column.origin, known)
-            )
+            what = f"there is no column {column.origin!r}"
+            raise InputError(what, where=where, remedy=nearest(column.origin, known))
     return columns
 
 
 def infer(cells: Iterable[str]) -> Kind:
-    """The narrowest type that all these texts fit; a column of numbers with gaps is float, so that they
-    can be NaN.
-    """
+    """The narrowest type that all these texts fit; numbers with gaps are floats, as only these can be NaN."""
     seen = list(cells)
     texts = [cell for cell in seen if cell.strip()]
     for kind in (Kind.INT, Kind.FLOAT) if texts else ():
@@ -118,9 +115,8 @@ def _parse_one(item: str) -> Column:
     if not feature or (":" in item and not type_name):
         raise InputError(f"{item!r} is not name:type or name=column:type", where="schema")
     if type_name and type_name not in _NAMES:
-        raise InputError(
-            f"unknown type {type_name!r} of {feature!r}", where="schema", remedy=nearest(type_name, _NAMES)
-        )
+        what = f"unknown type {type_name!r} of {feature!r}"
+        raise InputError(what, where="schema", remedy=nearest(type_name, _NAMES))
     return Column(feature, origin or feature, _NAMES.get(type_name))
 
 

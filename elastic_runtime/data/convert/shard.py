@@ -62,7 +62,7 @@ class ShardWriter:
         return Written(shard.path, shard.part, len(shard.rows) - len(rejects), rejects)
 
     def _located(self, row: Row, error: InputError) -> InputError:
-        remedy = error.remedy or "correct it, or skip bad rows with --on_error=skip"
+        remedy = error.remedy or "correct it, give another --schema, or --on_error=skip"
         what = f"{error.where}: {error.what}" if error.where else error.what
         return InputError(what, where=f"{row.file}, {self.unit} {row.line}", remedy=remedy)
 

@@ -14,7 +14,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from elastic_runtime.data import storage
 from elastic_runtime.errors import InputError
@@ -28,12 +28,12 @@ class Staging:
     """A run's hidden folder in the output; leaving it without `commit` leaves nothing behind."""
 
     def __init__(self, output: str, parts: tuple[str, ...]) -> None:
-        self.output = output.rstrip("/") if output.rstrip("/") else output
+        self.output = output.rstrip("/") or "/"
         self._parts = parts
         self._fs, self._root = storage.filesystem(self.output)
         self._name = _PREFIX + uuid.uuid4().hex[:8]
         self.rejects_file = storage.join(self.output, _REJECTS)
-        self._rejects = ""
+        self._rejects: BinaryIO | None = None
 
     def refuse_own(self, sources: Iterable[str]) -> None:
         """Sources that `commit` would remove or replace must not be converted."""
@@ -41,46 +41,50 @@ class Staging:
         for file in sources:
             folder, _, name = file.rpartition("/")
             if folder in folders and _DATA.fullmatch(name):
-                remedy = "choose another output folder"
-                raise InputError(
-                    "a file of the source would be replaced by the output", where=file, remedy=remedy
-                )
+                what = "a file of the source would be replaced by the output"
+                raise InputError(what, where=file, remedy="choose another output folder")
 
     @property
     def shared(self) -> bool:
         """Whether other processes see what is written here."""
         return "memory" not in self._fs.protocol
 
-    def path(self, number: int) -> str:
-        """Where to write the file of this number."""
-        return storage.join(self.output, self._name, f"{number:08d}")
+    def path(self, name: object) -> str:
+        """Where to write the file of this name, which may be a number."""
+        return storage.join(self.output, self._name, str(name))
 
     def reject(self, lines: list[str]) -> None:
         """Set bad rows aside."""
-        if lines:
-            with self._told(), self._fs.open(posixpath.join(self._root, self._name, _REJECTS), "ab") as file:
-                file.write("".join(line + "\n" for line in lines).encode())
+        with self._told():
+            if lines and not self._rejects:
+                self._rejects = storage.open_output(self.path(_REJECTS))
+            if self._rejects:
+                self._rejects.writelines(line.encode() + b"\n" for line in lines)
 
     def commit(self, files: Iterable[tuple[str, str]]) -> None:
-        """Put these files, each written at a path for a part, in place; they are numbered from 0 in each
-        part.
-        """
+        """Put these files, each a path and a part, in place; they are numbered from 0 in each part."""
         counts = dict.fromkeys(self._parts, 0)
         folders = {part: posixpath.join(self._root, part).rstrip("/") for part in self._parts}
         with self._told():
+            self._fs.invalidate_cache()
             for folder in folders.values():
                 self._fs.makedirs(folder, exist_ok=True)
                 self._fs.pipe_file(posixpath.join(folder, storage.INCOMPLETE), b"")
             self._remove_old({self._root, *folders.values()})
             for path, part in files:
-                source = posixpath.join(self._root, self._name, posixpath.basename(path))
-                self._fs.mv(source, posixpath.join(folders[part], f"data-{counts[part]:05d}"))
+                self._fs.mv(
+                    self._staged(posixpath.basename(path)),
+                    posixpath.join(folders[part], f"data-{counts[part]:05d}"),
+                )
                 counts[part] += 1
-            staged = posixpath.join(self._root, self._name, _REJECTS)
-            if self._fs.exists(staged):
-                self._fs.mv(staged, posixpath.join(self._root, _REJECTS))
+            if self._rejects:
+                self._rejects.close()
+                self._fs.mv(self._staged(_REJECTS), posixpath.join(self._root, _REJECTS))
             for folder in folders.values():
                 self._fs.rm_file(posixpath.join(folder, storage.INCOMPLETE))
+
+    def _staged(self, *name: str) -> str:
+        return posixpath.join(self._root, self._name, *name)
 
     def _remove_old(self, folders: set[str]) -> None:
         for folder in folders:
@@ -107,11 +111,13 @@ class Staging:
         with self._told():
             self._fs.makedirs(self._root, exist_ok=True)
             self._remove_runs()
-            self._fs.makedirs(posixpath.join(self._root, self._name))
+            self._fs.makedirs(self._staged())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         with contextlib.suppress(OSError):
-            self._fs.rm(posixpath.join(self._root, self._name), recursive=True)
+            if self._rejects:
+                self._rejects.close()
+            self._fs.rm(self._staged(), recursive=True)

@@ -22,8 +22,6 @@ _CHECKSUM = struct.Struct("<I")
 
 def open_tfrecord(request: ConvertRequest) -> Source:
     """All records of the files."""
-    if request.schema:
-        raise InputError("TFRecords are copied as they are, a schema cannot be applied", where=request.source)
     files = storage.list_files(request.source)
     return Source(files, _read(files), bytes, unit="record")
 

@@ -6,9 +6,11 @@ that ends. Answers come in the order of the shards, so the first bad row is the 
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Self
@@ -20,7 +22,7 @@ Work = Callable[[Shard], Written]
 
 
 class Workers:
-    """Up to `limit` processes that do the same work; they are started as they are needed."""
+    """Up to `limit` processes that do the same work, started as they are needed; this one if one will do."""
 
     def __init__(self, work: Work, limit: int) -> None:
         self._work, self._limit = work, limit
@@ -32,8 +34,14 @@ class Workers:
 
     def run(self, shards: Iterable[Shard]) -> Iterator[Written]:
         """Write them all; a shard is taken from the iterable when there is somebody to write it."""
+        remaining = iter(shards)
+        first = list(itertools.islice(remaining, 2))
+        every = itertools.chain(first, remaining)
+        if self._limit == 1 or len(first) < 2:
+            yield from map(self._work, every)
+            return
         told = 0
-        for number, shard in enumerate(shards):
+        for number, shard in enumerate(every):
             self._give(number, shard)
             while told in self._answers:
                 yield self._answer(told)
@@ -52,14 +60,19 @@ class Workers:
         pipe = self._idle.pop()
         try:
             pipe.send(shard)
-        except BrokenPipeError:
+        except OSError:
             raise self._died(pipe) from None
         self._busy[pipe] = number
 
     def _start(self) -> None:
         ours, theirs = self._spawn.Pipe()
         process = self._spawn.Process(target=_serve, args=(theirs, self._work), daemon=True)
-        process.start()
+        resource_tracker.ensure_running()  # or its start, as part of this one, would end the blocking
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's matter
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         theirs.close()
         self._processes[ours] = process
         self._idle.append(ours)
@@ -69,7 +82,7 @@ class Workers:
             assert isinstance(pipe, Connection)
             try:
                 answer = pipe.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):
                 raise self._died(pipe) from None
             self._answers[self._busy.pop(pipe)] = answer
             self._idle.append(pipe)
@@ -100,11 +113,10 @@ class Workers:
 
 
 def _serve(pipe: Connection, work: Work) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     while True:
         try:
             shard = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         answer: Written | ElasticError
         try:
@@ -113,5 +125,5 @@ def _serve(pipe: Connection, work: Work) -> None:
             answer = error
         try:
             pipe.send(answer)
-        except BrokenPipeError:
+        except OSError:
             return

@@ -20,15 +20,13 @@ def open_reader(origin: str, params: Mapping[str, str] | None = None) -> Reader:
     for name in options:
         if name not in _PARAMS[kind]:
             hint = nearest(name, {"reader_type", *_PARAMS[kind]})
-            raise InputError(
-                f"{kind} data has no parameter {name!r}", where="data_reader_params", remedy=hint
-            )
+            raise InputError(f"unknown for {kind} data: {name!r}", where="data_reader_params", remedy=hint)
     return _TYPES[kind](origin, **options)
 
 
 def _kind(wanted: str, origin: str) -> str:
     if not wanted:
-        return "CSV" if origin.endswith(".csv") else "RecordIO"
+        return "CSV" if origin.endswith((".csv", ".csv.gz")) else "RecordIO"
     by_name = {name.lower(): name for name in _TYPES}
     if wanted.lower() not in by_name:
         hint = nearest(wanted.lower(), by_name)

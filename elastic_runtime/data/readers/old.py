@@ -46,7 +46,7 @@ class OldReader(Protocol):
 class RecordIODataReader:
     """RecordIO files of a folder, under the old name and with the old methods."""
 
-    def __init__(self, data_dir: str, **_: Any) -> None:
+    def __init__(self, data_dir: str) -> None:
         self._reader = RecordIOReader(data_dir)
 
     def read_records(self, task: Any) -> Iterator[bytes]:
@@ -75,9 +75,8 @@ def adapt(reader: Any) -> Reader:
     for method in ("read_records", "create_shards"):
         if not callable(getattr(reader, method, None)):
             what = f"the reader {type(reader).__name__} has no method {method}"
-            raise InputError(
-                what, where="custom_data_reader", remedy="it needs read_records(task) and create_shards()"
-            )
+            remedy = "it needs read_records(task) and create_shards()"
+            raise InputError(what, where="custom_data_reader", remedy=remedy)
     return _Adapted(reader)
 
 

@@ -39,10 +39,8 @@ class TextReader:
         self._lines: dict[str, _Lines] = {}
         for file in self._files:
             if file.endswith((".gz", ".bz2", ".xz", ".zip")):
-                remedy = "convert it to RecordIO with `elasticdl data convert`, or unpack it"
-                raise InputError(
-                    "a compressed file cannot be read from the middle", where=file, remedy=remedy
-                )
+                remedy = "unpack it, or convert it with `elasticdl data convert`"
+                raise InputError("a compressed file cannot be read by ranges", where=file, remedy=remedy)
 
     def sources(self) -> list[Source]:
         """Each file and its number of lines."""
@@ -95,6 +93,8 @@ class CSVReader(TextReader):
 
     def __init__(self, origin: str, sep: str = ",") -> None:
         super().__init__(origin)
+        if len(sep) != 1:
+            raise InputError(f"sep={sep!r} is not one character", where="data_reader_params")
         self._sep = sep
         first = self._files[0]
         with _open(first) as file:
@@ -114,9 +114,7 @@ class CSVReader(TextReader):
         except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"its first row is no CSV header: {error}", where=source) from error
         if not columns:
-            raise InputError(
-                "it has no header row", where=source, remedy="the first row must name the columns"
-            )
+            raise InputError("it has no header row that names the columns", where=source)
         return columns, file.tell()
 
     def _walk(self, file: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]:

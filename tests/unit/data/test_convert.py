@@ -96,6 +96,7 @@ def test_a_schema_chooses_renames_and_types_columns(tmp_path):
         (b"a,b\n1,2\n", {"kind": "cvs"}, "unknown kind 'cvs' .*did you mean 'csv'"),
         (b"a,b\n1,2\n", {"compressor": "zip"}, "unknown compressor"),
         (b"a,b\n1,2\n", {"records_per_file": 0}, "records_per_file=0"),
+        (b"a,b\n1,2\n", {"image_size": "2x2"}, "image_size is for images, not for csv"),
     ],
 )
 def test_bad_csv_is_refused_with_file_line_and_reason(content, options, message, tmp_path):
@@ -155,14 +156,17 @@ def test_json_lines_become_features(tmp_path):
         ('{"a": "x"}', "'x' is no int"),
         ('{"a": 1.5}', "1.5 is no int"),
         ('{"a": 1, "z": 2}', "key 'z' is not in the first rows"),
-        ('{"a": 9223372036854775808}', "int"),
+        ('{"a": 9223372036854775808}', "beyond int64"),
+        ('{"s": "\\ud800", "a": 1}', "not UTF-8"),
+        ('{"f": 1' + "0" * 400 + ', "a": 1}', "is no float"),
         ('{"a": 1} {"a": 2}', "it is no JSON"),
     ],
 )
 def test_a_bad_line_of_json_is_named(line, message, tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"a": 1}\n' * 1000 + line + "\n")
+    (tmp_path / "x.jsonl").write_text('{"a": 1, "s": "", "f": 0.5}\n' * 1000 + line + "\n")
+    schema = ",".join(key for key in "asf" if f'"{key}"' in line)
     with pytest.raises(InputError, match=f"x.jsonl, line 1001: .*{message}"):
-        run(tmp_path / "x.jsonl", tmp_path / "out")
+        run(tmp_path / "x.jsonl", tmp_path / "out", schema="" if '"z"' in line else schema or "a")
 
 
 # Arrays

@@ -76,11 +76,12 @@ def test_storage_without_its_package_names_the_extra(monkeypatch):
         ("{0}/nowhere", "no such file or folder"),
         ("{0}/empty", "holds no data files"),
         ("{0}", "sub-folders are not searched; name one: empty, interrupted, train"),
-        ("{0}/none*", "no file matches"),
+        ("{0}/none*", "no such file or folder"),
         ("", "no data location"),
         (" , ", "no data location"),
         ("s4://x/y", "no storage is known under s4://"),
         ("{0}/interrupted", "interrupted"),
+        ("{0}/interrupted/*", "interrupted"),
     ],
 )
 def test_a_location_without_data_is_refused(folder, origin, message):
