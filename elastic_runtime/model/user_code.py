@@ -7,6 +7,7 @@ to the user.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sysconfig
 import traceback
@@ -22,6 +23,7 @@ _NOT_THE_USERS = (
     *(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")),
 )
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+_GENERATED = "__autograph_generated_file"
 _NAMES_EXCEPTION = re.compile(r"^\s*[A-Za-z_][\w.]*(Error|Exception)\b")
 _NOISE = tuple(
     re.compile(pattern)
@@ -30,7 +32,9 @@ _NOISE = tuple(
         r"\{\{function_node [^}]*\}\}\s*",
         r"\s*\[\[[^]]*\]\]",
         r"\s*\[Op:\w+\]( name: *\S*)?",
-        r"(?m)^in user code:$",
+        r"(?m)^(in user code|Graph execution error):\s*$",
+        r"(?m)^(Detected at node .*|<stack traces unavailable>|Traceback \(most recent call last\):)$",
+        r"Exception encountered when calling [^\n]*\n\s*",
         r"(?s)\s*Arguments received by .*",
     )
 )
@@ -66,30 +70,33 @@ def told(symbol: str, error: Exception) -> ElasticError:
     """The error as one line with its place, and the user's part of its traceback."""
     if isinstance(error, ElasticError):
         return error
-    lines = _without_noise(str(error)).splitlines()
+    lines = list(_users_lines(_without_noise(str(error)).splitlines()))
     headline = _headline(type(error).__name__, lines)
-    text = "\n".join([*_users_frames(error), *_users_lines(lines)]).strip("\n")
+    text = "\n".join([*_users_frames(error), *lines]).strip("\n")
     if headline not in text:
         text = f"{text}\n{headline}".strip("\n")
     frames = _FRAME.findall(text)
-    place = f"{frames[-1][0]}:{frames[-1][1]}, " if frames else ""
+    written = [frame for frame in frames if _GENERATED not in frame[0]] or frames
+    place = f"{written[-1][0]}:{written[-1][1]}, " if written else ""
     return UserCodeError(headline, symbol=symbol, traceback_text=text, where=f"{place}in {symbol}")
 
 
 def _headline(kind: str, lines: list[str]) -> str:
-    """The last line that names an exception; what Keras says first, where it happened, is not the error."""
-    named = [line.strip() for line in lines if _NAMES_EXCEPTION.match(line)]
-    said = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
-    headline = named[-1] if named else f"{kind}: {said[0] if said else ''}"
-    if "Exception encountered when calling" in headline:
-        after = next((i for i, line in enumerate(said) if "Exception encountered when calling" in line), -1)
-        headline = f"{headline.partition(':')[0]}: {' '.join(said[after + 1 : after + 2])}"
-    return headline
+    """What is said beside the frames: the last line that names an exception, or else the first one."""
+    said = [
+        line.strip()
+        for before, line in itertools.pairwise(["", *lines])
+        if not _FRAME.match(line) and not (_FRAME.match(before) and line.startswith("    "))
+    ]
+    named = [line for line in said if _NAMES_EXCEPTION.match(line)]
+    return named[-1] if named else f"{kind}: {said[0] if said else 'no more is known'}"
 
 
 def _users_frames(error: Exception) -> list[str]:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
-    return [line.rstrip("\n") for line in traceback.format_list(frames)]
+    """Those of the error itself; where TensorFlow rewrote the code, its message has the frames."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [f for f in frames if _is_users(f.filename) and _GENERATED not in f.filename]
+    return [line.rstrip("\n") for line in traceback.format_list(users)]
 
 
 def _users_lines(lines: list[str]) -> Iterator[str]:

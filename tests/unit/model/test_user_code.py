@@ -52,3 +52,11 @@ def test_error_survives_the_way_to_another_process():
         error.symbol,
         error.traceback_text,
     )
+
+
+def test_error_of_a_running_graph_is_told_by_what_it_says():
+    error = caught(
+        "Graph execution error:\n\nDetected at node Cross defined at (most recent call last):\n"
+        '  File "/home/me/model.py", line 7, in loss\n\nReceived a label value of 55\n\t [[{{node Cross}}]]'
+    )
+    assert str(error) == "/home/me/model.py:7, in feed: ValueError: Received a label value of 55"
