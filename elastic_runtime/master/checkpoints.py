@@ -45,6 +45,10 @@ class Checkpoints:
         self._task: asyncio.Task[None] | None = None
         self._told_slow = False
 
+    def tidy(self) -> None:
+        """Remove what a master that died while it saved has left; nobody is saving yet."""
+        checkpoint.remove_stale(self._directory)
+
     def find(self) -> Origin | None:
         """The newest state there is to begin from: this job's own, else the one it was told to start from."""
         own = self._newest()

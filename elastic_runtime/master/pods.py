@@ -37,11 +37,13 @@ class Pods:
         self._ending = False
 
     async def begin(self) -> None:
-        """Tell the fleet of the pods that are there already, then let it bring itself up to its size."""
-        for pod in await self._platform.list():
-            self.present[pod.name] = pod
-            self._changed(pod, True)
-            self._tell(fleet.PodSeen(pod, time.time()))
+        """Tell the fleet of the pods that are or were there, then let it bring itself up to its size."""
+        for pod in await self._platform.list(ended=True):
+            if pod.phase is not Phase.ENDED:
+                self.present[pod.name] = pod
+            is_news = self._tell(fleet.PodSeen(pod, time.time())) or pod.name in self.present
+            if is_news:  # not one whose end an earlier master has seen
+                self._changed(pod, True)
         self._tasks.spawn(self._watch())
         self._tell(fleet.Begin(time.time()))
 

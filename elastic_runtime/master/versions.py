@@ -57,6 +57,7 @@ class Versions:
             saved=self._saved,
             passed_over=lambda version: self.free(version, "checkpoint"),
         )
+        self.checkpoints.tidy()
         self.home = self._make_home(members, token)
 
     def _ledger_at(self, version: int) -> Mapping[str, Any]:
