@@ -1,0 +1,161 @@
+"""A real job that is measured: started by the `elasticdl` command, disturbed by signals, read afterwards.
+
+The figures come from the master's journal, which holds the moment of every accepted shard. It cannot be read
+while a master writes it, and one that ends in order tidies it up: so `end` kills the master and all pods, and
+reads then.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from elastic_runtime.cli.runs import Run
+from elastic_runtime.cli.state import state
+from elastic_runtime.data import recordio
+from elastic_runtime.master.journal import read_only
+from elastic_runtime.platform.pods import Role, pod_name
+from elastic_runtime.platform.process.folder import RunFolder
+
+MODELS = Path(__file__).parent / "models"
+JOB = "bench"
+PATIENCE_SECONDS = 120.0
+LOOK_SECONDS = 0.05
+STEP_LINE = "Loss ="  # in a worker's log after its first step
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The master accepted that this worker finished a shard."""
+
+    time: float
+    worker: str
+
+
+class MeasuredJob:
+    """One job in a folder of its own, which trains without end; nothing of it lives on after `with`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model: str,
+        records: Sequence[bytes],
+        options: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._folder, self._environment = folder, {**os.environ, **(environment or {})}
+        self._run = Run(JOB, folder / "run")
+        self._pods = RunFolder(self._run.folder)
+        _write(folder / "data" / "data-00000", records)
+        self._command = [
+            *(sys.executable, "-m", "elastic_runtime", "train", f"--job_name={JOB}", "--platform=process"),
+            *(f"--run_dir={self._run.folder}", f"--model_def={MODELS / model}", "--num_epochs=0"),
+            *(f"--training_data={folder / 'data'}", *options),
+        ]
+        self._master: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and (log := self._folder / "output").exists():
+            sys.stderr.write(log.read_text(errors="replace"))
+        self._kill_all()
+
+    def start(self) -> float:
+        """Give the command, for the first time or again; when that was."""
+        with (self._folder / "output").open("ab") as output:
+            now = time.time()
+            self._master = subprocess.Popen(
+                self._command, stdout=output, stderr=output, env=self._environment, start_new_session=True
+            )
+        return now
+
+    def kill_master(self) -> None:
+        """SIGKILL; it is gone on return."""
+        assert self._master is not None
+        self._master.kill()
+        self._master.wait()
+
+    def kill_worker(self, number: int) -> float:
+        """SIGKILL to one worker; when that was."""
+        pod = self._pods.running(worker(number))
+        assert pod is not None, f"{worker(number)} does not run"
+        assert pod.pid is not None
+        now = time.time()
+        os.kill(pod.pid, signal.SIGKILL)
+        return now
+
+    def await_first_step(self, number: int) -> None:
+        """Until that worker has trained."""
+        log = self._pods.log(worker(number))
+        self._until(
+            lambda: log.exists() and STEP_LINE in log.read_text(errors="replace"), f"{worker(number)} trains"
+        )
+
+    def await_more_records(self) -> None:
+        """Until a master is there, and has accepted something since it answered first."""
+        self._until(self._is_live, "the master answers")
+        before = state(self._run).reply.records_done
+        self._until(lambda: state(self._run).reply.records_done > before, "more records are done")
+
+    def end(self) -> list[Accepted]:
+        """Kill everything; what was accepted in the job's whole life, in order."""
+        self._kill_all()
+        _, rows = read_only(self._run.folder / "journal.sqlite")
+        return [Accepted(row[5], row[2]) for row in rows if row[:2] == ["training", "Finished"]]
+
+    def _is_live(self) -> bool:
+        return state(self._run).is_live
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self._master is not None
+            if self._master.poll() is not None:
+                raise RuntimeError(f"the job ended (exit code {self._master.returncode}) before {what}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not in {PATIENCE_SECONDS:g} s: {what}")
+            time.sleep(LOOK_SECONDS)
+
+    def _kill_all(self) -> None:
+        if self._master is not None:
+            self.kill_master()
+        for name in self._pods.names():
+            if (pod := self._pods.running(name)) and pod.pid is not None:
+                _kill_group(pod.pid)
+
+
+def worker(number: int) -> str:
+    """The name of the job's worker of that number."""
+    return pod_name(JOB, Role.WORKER, number)
+
+
+def _kill_group(pid: int) -> None:
+    """Return once its leader is gone: it might still write into the job's folder."""
+    process = os.pidfd_open(pid)
+    try:
+        os.killpg(pid, signal.SIGKILL)
+        select.select([process], [], [], PATIENCE_SECONDS)
+    finally:
+        os.close(process)
+
+
+def _write(path: Path, records: Sequence[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = recordio.Writer(str(path))
+    for record in records:
+        writer.write(record)
+    writer.close()
