@@ -112,8 +112,8 @@ class Platform(Protocol):
         """First each pod of this job there is or was (`adopted`), then every change of every pod."""
         ...
 
-    async def list(self) -> list[Pod]:
-        """All pods of this job that are pending or running."""
+    async def list(self, *, ended: bool = False) -> list[Pod]:
+        """All pods of this job that are pending or running; with `ended`, also those that were."""
         ...
 
     def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:

@@ -24,10 +24,10 @@ from elastic_runtime.rpc.master_pb2_grpc import MasterStub
 
 log = logging.getLogger(__name__)
 _Reply = TypeVar("_Reply")
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-class MasterAway(ElasticError):  # noqa: N818 - a state of the job, not a fault
+class MasterAway(ElasticError):
     """The master was not there in time, or this process is ending."""
 
 

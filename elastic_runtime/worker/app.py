@@ -27,7 +27,7 @@ from elastic_runtime.worker.link import MasterLink
 from elastic_runtime.worker.orders import Inbox, Orders
 from elastic_runtime.worker.reports import Reports
 from elastic_runtime.worker.supply import ShardSupply
-from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+from elastic_runtime.worker.work import Broken, NoMoreWork, Wake, Work
 
 if TYPE_CHECKING:
     from elastic_runtime.worker.compute import Compute, Step
@@ -110,6 +110,8 @@ class Worker:
                 match item:
                     case NoMoreWork():
                         return
+                    case Broken(problem):
+                        raise problem
                     case Work():
                         self._do(item)
                     case Wake():

@@ -7,9 +7,9 @@ import queue
 from collections.abc import Iterator
 
 from elastic_runtime.rpc import master_pb2
-from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+from elastic_runtime.worker.work import Broken, NoMoreWork, Wake, Work
 
-Inbox = queue.SimpleQueue[Work | NoMoreWork | Wake]
+Inbox = queue.SimpleQueue[Work | NoMoreWork | Broken | Wake]
 
 
 class Orders:

@@ -8,7 +8,6 @@ lost worker holds little.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import traceback
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from elastic_runtime.errors import ElasticError
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
 from elastic_runtime.worker.link import MasterLink
+from elastic_runtime.worker.orders import Inbox
 from elastic_runtime.worker.reports import Reports
-from elastic_runtime.worker.work import NoMoreWork, Wake, Work
+from elastic_runtime.worker.work import Broken, NoMoreWork, Work
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ShardSupply:
     def __init__(
         self,
         link: MasterLink,
-        inbox: queue.SimpleQueue[Work | NoMoreWork | Wake],
+        inbox: Inbox,
         reports: Reports,
         deliver: Deliver,
     ) -> None:
@@ -90,6 +90,8 @@ class ShardSupply:
                     return
         except MasterAway:
             log.debug("shard supply ends: this process is ending")
+        except Exception as problem:  # noqa: BLE001 - the main thread must not wait for ever for what will not come
+            self._inbox.put(Broken(problem))
 
     def _wait_for_slot(self) -> bool:
         self._slots.acquire()

@@ -40,5 +40,12 @@ class NoMoreWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """The supply of work ended by an error that is nobody's but ours: there is nothing more to wait for."""
+
+    problem: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """An order came in while the main thread waited for work."""

@@ -94,15 +94,16 @@ class ProcessPlatform:
         self._watches.add(news)
         try:
             for pod in self._take_over():
-                known = pod.phase is Phase.RUNNING or pod.cause
-                yield PodEvent(pod if known else await self._conclude(pod, None), adopted=True)
+                yield PodEvent(await self._concluded(pod), adopted=True)
             while event := await news.get():
                 yield event
         finally:
             self._watches.discard(news)
 
-    async def list(self) -> list[Pod]:
-        """All pods that are running."""
+    async def list(self, *, ended: bool = False) -> list[Pod]:
+        """All pods that are running, or were."""
+        if ended:
+            return [await self._concluded(pod) for pod in self._take_over()]
         return [pod for name in self._folder.names() if (pod := self._folder.running(name))]
 
     async def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:
@@ -249,6 +250,10 @@ class ProcessPlatform:
         )
         self._tell(pod)
         return pod
+
+    async def _concluded(self, pod: Pod) -> Pod:
+        """The pod; if it ended and nobody knows why yet, judged."""
+        return pod if pod.phase is Phase.RUNNING or pod.cause else await self._conclude(pod, None)
 
     async def _conclude(self, pod: Pod, status: int | None, complaint: str = "") -> Pod:
         """Clear away what the ended process left running, and judge its end."""

@@ -115,8 +115,10 @@ class SimulatedPlatform:
         finally:
             self._watches.remove(queue)
 
-    async def list(self) -> list[Pod]:
-        """All pods that are pending or running."""
+    async def list(self, *, ended: bool = False) -> list[Pod]:
+        """All pods that are pending or running, or were."""
+        if ended:
+            return [life.pod for life in self._lives.values()]
         return [life.pod for life in [*self._admitted.values(), *self._waiting] if not life.ended]
 
     async def logs(self, name: str, *, follow: bool = False) -> AsyncIterator[str]:
