@@ -110,6 +110,7 @@ class Front:
         """See `Desk.lease`."""
         if self._incarnations.get(request.worker) != request.incarnation:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.REJOIN)
+        self._members.entered(request.worker, request.era)
         return await self._desk.lease(request)
 
     async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:

@@ -68,6 +68,11 @@ class Members:
         """Connected members of a role, oldest first."""
         return (c for c in list(self._by_name.values()) if c.member.role == role)
 
+    def entered(self, name: str, era: int) -> None:
+        """A worker has entered this era: it holds a copy of the model."""
+        if name in self._by_name:
+            self._by_name[name].member.era = era
+
     def send(self, name: str, order: master_pb2.Order) -> bool:
         """Order one member; false if it is not connected."""
         connection = self._by_name.get(name)

@@ -20,6 +20,11 @@ class Origin:
     ledger: Mapping[str, Any] | None = None
     holders: Sequence[str] = field(default_factory=tuple)
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Origin:
+        """The inverse of `dataclasses.asdict`, also after a trip through JSON."""
+        return cls(**{**record, "holders": tuple(record["holders"])})
+
     def held_by(self, holders: Sequence[str]) -> Origin:
         """The same, with the processes that hold it."""
         return replace(self, holders=tuple(holders))

@@ -1,7 +1,7 @@
 """The last resort when a part of the model is lost without a checkpoint: the copies that workers have.
 
-Every worker says which version its copy is of; the freshest is uploaded to the parameter servers, the next
-one if that fails.
+Every worker that has trained says which version its copy is of; the freshest is uploaded to the parameter
+servers, the next one if that fails.
 """
 
 from __future__ import annotations
@@ -29,21 +29,31 @@ class Copies:
         self._members = members
         self._offers: dict[str, tuple[int, asyncio.Future[bool]]] = {}
         self._changed = asyncio.Event()
+        self._order: master_pb2.Order | None = None  # while copies are looked for
         self._uploaded: asyncio.Future[None] | None = None
 
     async def use_freshest(self, era: int, addresses: Sequence[str]) -> Origin:
         """Have the freshest copy uploaded; a fresh beginning if nobody has one."""
         self._offers.clear()
         offer = master_pb2.OfferCopyOrder(era=era, ps_addresses=addresses)
-        self._members.tell_workers(master_pb2.Order(offer_copy=offer))
+        self._order = master_pb2.Order(offer_copy=offer)
+        self._members.tell_workers(self._order)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(OFFER_SECONDS):
-                while self._silent():
+                while self._silent() or not self._offers:  # without any worker there is no hurry
                     await self._news()
+        self._order = None
         return await self._upload_best()
+
+    def joined(self, worker: str) -> None:
+        """A worker is there (again): it may have a copy too."""
+        if self._order is not None:
+            self._members.send(worker, self._order)
 
     async def offered(self, worker: str, version: int) -> bool:
         """A worker holds `version` (-1: none); answered once it is decided whose copy is used."""
+        if self._order is None:
+            return False  # too late
         decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._offers[worker] = (version, decision)
         self._changed.set()
@@ -62,8 +72,9 @@ class Copies:
         self._changed.set()
 
     def _silent(self) -> set[str]:
-        """Workers that are there and have not answered yet."""
-        return {c.member.name for c in self._members.of(master_pb2.ROLE_WORKER)} - self._offers.keys()
+        """Workers that may have a copy and have not answered yet."""
+        trained = {c.member.name for c in self._members.of(master_pb2.ROLE_WORKER) if c.member.era}
+        return trained - self._offers.keys()
 
     async def _news(self) -> None:
         self._changed.clear()

@@ -55,8 +55,9 @@ class ServedHome:
         self._era, self._known = era, list(origin.holders)
 
     def joined(self, member: master_pb2.Member) -> None:
-        """A parameter server is there (again); a worker needs nothing from here but the topology."""
+        """A parameter server is there (again), or a worker, which may have a copy of the model."""
         if member.role != master_pb2.ROLE_PS:
+            self.copies.joined(member.name)
             return
         self._here[member.index] = member
         self._changed.set()
