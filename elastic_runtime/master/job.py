@@ -39,7 +39,7 @@ WORK_KIND = {
 _CODEC: dict[str, ModuleType] = {EVALUATION: evaluation}
 LONG_WORK_SECONDS = 1800.0
 """Writing a model or listing a table tells of no progress on the way."""
-_UNANSWERED = (evaluation.Began, evaluation.FinalModel, evaluation.SnapshotLost)
+_UNANSWERED = (evaluation.Began, evaluation.FinalModel, evaluation.SnapshotLost, ledger.WorkerLost)
 
 Sources = Mapping[str, Sequence[Source]]
 
@@ -153,7 +153,7 @@ class Job:
             case "begin":
                 self._make_machines(_sources(value))
             case "begin_era":
-                return self._begin_era(value[0], Origin(**value[1]))
+                return self._begin_era(value[0], Origin.from_record(value[1]))
             case "save":
                 self.saved_version = value
                 self.machines[TRAINING].forget_before(value)
@@ -233,7 +233,7 @@ class Job:
             self.machines[name] = self._make(name, found, state["machines"][name])
         self.fleet.restore(state["machines"][FLEET])
         self.era, origin, self.version, self.saved_version, self.exported = state["facts"]
-        self.origin = Origin(**origin)
+        self.origin = Origin.from_record(origin)
         self.outcome = Outcome(**state["outcome"]) if state["outcome"] else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from elastic_runtime.data.readers import Metadata, Reader, adapt, open_reader
@@ -70,7 +71,8 @@ def _module(spec: JobSpec) -> ModelModule:
     path = resolve(spec.model_zoo, spec.model_def)
     defaults = {flag.name: flag.info.default for flag in flags(JobSpec)}
     renamed = {name: getattr(spec, name) for name in SYMBOLS if getattr(spec, name) != defaults[name]}
-    return load(path.file, path.symbol, names=renamed, model_params=spec.model_arguments)
+    zoo = Path(spec.model_zoo or ".")
+    return load(path.file, path.symbol, names=renamed, model_params=spec.model_arguments, zoo=zoo)
 
 
 def _readers(spec: JobSpec, module: ModelModule) -> dict[int, Reader]:

@@ -163,10 +163,10 @@ class Compute:
         return master_pb2.Finished(metrics=figures)
 
     def _predict(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
-        for features in self._feeds[work.kind].batches(work.number):
+        for batch in self._feeds[work.kind].batches(work.number):
 
-            def run(features: Any = features) -> None:
-                outputs = self.trainer.predict_batch(features)
+            def run(batch: Any = batch) -> None:
+                outputs = self.trainer.predict_batch(split(batch)[0])
                 with user_code("prediction_outputs_processor"):
                     self._processor.process(outputs, self._worker_id)
 
