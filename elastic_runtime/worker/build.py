@@ -71,7 +71,7 @@ def _module(spec: JobSpec) -> ModelModule:
     path = resolve(spec.model_zoo, spec.model_def)
     defaults = {flag.name: flag.info.default for flag in flags(JobSpec)}
     renamed = {name: getattr(spec, name) for name in SYMBOLS if getattr(spec, name) != defaults[name]}
-    zoo = Path(spec.model_zoo or ".")
+    zoo = Path(spec.model_zoo) if spec.model_zoo else None
     return load(path.file, path.symbol, names=renamed, model_params=spec.model_arguments, zoo=zoo)
 
 
