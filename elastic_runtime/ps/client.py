@@ -19,7 +19,7 @@ import numpy as np
 
 from elastic_runtime.ps.memory import keep_freed_memory
 from elastic_runtime.ps.remote import PSRefused, PSUnavailable, Reason, Remote, reason_of
-from elastic_runtime.ps.tables import Rows, TableSpec
+from elastic_runtime.ps.rows import Rows, TableSpec
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict

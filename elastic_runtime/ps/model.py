@@ -11,7 +11,8 @@ from elastic_runtime.ps import kernels, optimizers
 from elastic_runtime.ps.copies import pieces
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.ps.partfile import PartState
-from elastic_runtime.ps.tables import RowGradients, Rows, Table, TableSpec, joined
+from elastic_runtime.ps.rows import RowGradients, Rows, TableSpec, joined
+from elastic_runtime.ps.tables import Table
 from elastic_runtime.rpc.layout import Layout
 
 Each = Callable[..., Iterable[None]]

@@ -23,7 +23,7 @@ import numpy as np
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps.copies import CHUNK, Copy, chunks_of
-from elastic_runtime.ps.tables import TableSpec, TableState
+from elastic_runtime.ps.rows import TableSpec, TableState
 from elastic_runtime.rpc.layout import Layout, part
 
 _MAGIC = b"EDLPART1"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from elastic_runtime.ps import kernels
-from elastic_runtime.ps.tables import RowGradients
+from elastic_runtime.ps.rows import RowGradients
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps.copies import CHUNK, chunks_of
-from elastic_runtime.ps.tables import Rows
+from elastic_runtime.ps.rows import Rows
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.channel import connect
 from elastic_runtime.rpc.layout import part
@@ -40,11 +40,11 @@ class Reason(enum.Enum):
     FAILED = Verdict.FAILED
 
 
-class PSUnavailable(ElasticError):  # noqa: N818 - a state of the job, not a fault
+class PSUnavailable(ElasticError):
     """A parameter server cannot be reached; trying again is safe."""
 
 
-class PSRefused(ElasticError):  # noqa: N818 - an answer, not a fault
+class PSRefused(ElasticError):
     """A parameter server will not do it, for a reason."""
 
     def __init__(

@@ -22,8 +22,8 @@ from elastic_runtime.ps import kernels
 from elastic_runtime.ps.copies import CHUNK, chunks_of
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.pushes import Merge, Push, PushId
+from elastic_runtime.ps.rows import RowGradients, TableSpec
 from elastic_runtime.ps.shard import Refused, Shard, refusal
-from elastic_runtime.ps.tables import RowGradients, TableSpec
 from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.layout import Layout
 from elastic_runtime.rpc.ps_pb2 import Verdict

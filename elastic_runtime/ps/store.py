@@ -18,7 +18,7 @@ from elastic_runtime.ps.copies import Copies, Copy, pieces
 from elastic_runtime.ps.model import Each, Model
 from elastic_runtime.ps.optimizers import Update
 from elastic_runtime.ps.pushes import Merge, Outcome, Push, PushId, Sum
-from elastic_runtime.ps.tables import RowGradients, TableState
+from elastic_runtime.ps.rows import RowGradients, TableState
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 log = logging.getLogger(__name__)

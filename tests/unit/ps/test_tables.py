@@ -11,7 +11,8 @@ from elastic_runtime.ps import checkpoint, optimizers
 from elastic_runtime.ps.client import PSRefused, Reason
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.optimizers import Update
-from elastic_runtime.ps.tables import RowGradients, Table, TableSpec
+from elastic_runtime.ps.rows import RowGradients, TableSpec
+from elastic_runtime.ps.tables import Table
 from elastic_runtime.rpc.layout import Layout, Variable
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
