@@ -109,9 +109,11 @@ def _workers(draft: SimpleNamespace, given: Set[str]) -> Iterator[str]:
 
 
 def _steps(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
-    if draft.use_async and draft.grads_to_wait > 1:
+    if draft.use_async and (draft.grads_to_wait or 1) > 1:
         yield f"--grads_to_wait={draft.grads_to_wait} is taken as 1, because of --use_async"
         draft.grads_to_wait = 1
+    if draft.grads_to_wait is None:
+        draft.grads_to_wait = 1 if draft.use_async else max(1, draft.num_workers)
     if not draft.use_async and draft.get_model_steps > 1:
         yield f"--get_model_steps={draft.get_model_steps} is taken as 1: only --use_async allows more"
         draft.get_model_steps = 1

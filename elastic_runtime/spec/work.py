@@ -105,7 +105,13 @@ class Training(Group):
         0, "stop at this model version; 0: at the end of the data", takes=TRAINING, ge=0, identity=True
     )
     use_async: Switch = flag(False, "apply each gradient as it comes", takes=_TRAINING_PS)
-    grads_to_wait: Whole = flag(1, "gradients that make one step, in sync mode", takes=_TRAINING_PS, ge=1)
+    grads_to_wait: Whole | None = flag(
+        None,
+        "gradients that make one step, in sync mode; what comes later than that is computed again",
+        takes=_TRAINING_PS,
+        ge=1,
+        shown="num_workers",
+    )
     sync_version_tolerance: Whole = flag(
         0, "versions by which a gradient may be late, in sync mode", takes=_TRAINING_PS, ge=0
     )

@@ -155,3 +155,9 @@ def test_a_spec_made_in_python_is_settled_too():
 
 def test_a_child_does_not_say_again_what_its_master_has_said():
     assert parse("ps", ["--ps_id=0", "--master_addr=h:1", "--evaluation_steps=5"]).notices == ()
+
+
+def test_a_step_waits_for_every_worker_unless_told_otherwise():
+    assert train("--num_workers=3").spec.grads_to_wait == 3
+    assert train("--num_workers=3", "--grads_to_wait=1").spec.grads_to_wait == 1
+    assert train("--num_workers=3", "--use_async").spec.grads_to_wait == 1
