@@ -7,6 +7,7 @@ What may come from the user's code fails the shard, loudly; the worker itself li
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -187,28 +188,27 @@ class Worker:
     def _settle(self) -> None:
         """Wait for a model that is ready, and begin its era: leases of the older one are void."""
         self._hand_back(self._in_hand, "the model went back")
-        while self._topology is None or not self._topology.ready:
-            if not self._orders.wait(10.0):
-                log.info("waiting for the model: %s", "its parameter servers are not all there")
-            try:
+        told = ""
+        while missing := self._enter():
+            if missing != told:
+                log.info("waiting for the model: %s", missing)
+                told = missing
+            self._orders.wait(MODEL_PAUSE_SECONDS)
+            with contextlib.suppress(_EraEnded, _Released):  # nothing is in hand
                 self._obey()
-            except _EraEnded:
-                continue
-        while True:
-            topology = self._topology
-            try:
-                self._computing.enter(topology)
-                break
-            except PSUnavailable as problem:
-                log.info("waiting for the model: %s", problem)
-                self._orders.wait(MODEL_PAUSE_SECONDS)
-                try:
-                    self._obey()
-                except _EraEnded:
-                    return self._settle()
-        self._era = topology.era
         self._supply.enter(self._era)
-        return None
+
+    def _enter(self) -> str:
+        """Enter the model's present era, or tell what it waits for."""
+        topology = self._topology
+        if topology is None or not topology.ready:
+            return "its holders are not all there"
+        try:
+            self._computing.enter(topology)
+        except PSUnavailable as problem:
+            return str(problem)
+        self._era = topology.era
+        return ""
 
     def _offer_copy(self, order: master_pb2.OfferCopyOrder) -> None:
         """A parameter server lost its part: this worker's copy may be the freshest there is."""

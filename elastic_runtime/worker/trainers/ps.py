@@ -101,8 +101,10 @@ class PSTrainer:
         self._client_now.initialize(
             self._flat.layout, self._weights, self._state, self._config, version=initial
         )
-        self._version = self._pulled = -1
-        self._pull(0)
+        self._version = -1
+        with _passing_refusals():
+            self._pulled = self._client_now.pull(self._weights, self._state)
+        self._flat.assign(self._weights, self._state)
 
     def upload(self, addresses: Sequence[str], era: int) -> None:
         """Make this process's copy the model of a new era."""
