@@ -109,7 +109,7 @@ def test_what_pip_could_not_do_is_shown_and_begun_again_from_nothing(checkout):
     assert "no such package" in said
     code, said, done = set_up(checkout)
     assert code == 0
-    assert "interrupted" in said
+    assert "unfinished" in said
     assert "-m venv .venv" in done
 
 
@@ -128,6 +128,16 @@ def test_an_environment_whose_python_is_gone_is_made_again(checkout):
     code, _, done = set_up(checkout)
     assert code == 0
     assert "-m venv .venv" in done
+
+
+def test_an_environment_made_for_another_folder_is_made_again(checkout):
+    set_up(checkout)
+    moved = checkout.rename(checkout.with_name("moved"))
+    code, said, done = set_up(moved)
+    assert code == 0
+    assert "another folder" in said
+    assert "-m venv .venv" in done
+    assert set_up(moved) == (0, "", "")
 
 
 def test_an_older_python_is_refused_with_the_remedy(checkout):
