@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-import numpy as np
 
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.evaluation import MetricState
 from elastic_runtime.master.job import EVALUATION, EXPORT, WORK_KIND, Job
 from elastic_runtime.rpc import master_pb2
+from elastic_runtime.rpc.tensors import from_tensor, to_tensor
 
 MACHINE = {kind: name for name, kind in WORK_KIND.items()} | {master_pb2.EVALUATION_RESULT: EVALUATION}
 
@@ -155,17 +154,9 @@ def _known(loss: float) -> float | None:
 
 def _to_message(state: MetricState) -> master_pb2.MetricState:
     return master_pb2.MetricState(
-        name=state.name, rule=state.rule, variables=[_tensor(variable) for variable in state.variables]
+        name=state.name, rule=state.rule, variables=[to_tensor(variable) for variable in state.variables]
     )
 
 
-def _tensor(value: np.ndarray[Any, Any]) -> master_pb2.Tensor:
-    little = np.asarray(value, value.dtype.newbyteorder("<"))
-    return master_pb2.Tensor(shape=little.shape, dtype=little.dtype.str, data=little.tobytes())
-
-
 def _from_message(state: master_pb2.MetricState) -> MetricState:
-    variables: Sequence[np.ndarray[Any, Any]] = [
-        np.frombuffer(v.data, np.dtype(v.dtype)).reshape(tuple(v.shape)) for v in state.variables
-    ]
-    return MetricState(state.name, tuple(variables), state.rule)
+    return MetricState(state.name, tuple(map(from_tensor, state.variables)), state.rule)

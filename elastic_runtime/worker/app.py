@@ -96,10 +96,11 @@ class Worker:
         except MemoryError as problem:
             return self._leave_failed(f"out of memory: {problem}", EXIT_OUT_OF_MEMORY, fatal=False)
         except ElasticError as problem:
-            return self._leave_failed(str(problem), EXIT_ERROR, fatal=True)
+            return self._leave_failed(str(problem), EXIT_ERROR, fatal=True, trace=_trace_of(problem))
         except Exception as problem:
             log.exception("this worker cannot go on")
-            return self._leave_failed(f"{type(problem).__name__}: {problem}", EXIT_ERROR, fatal=False)
+            error = f"{type(problem).__name__}: {problem}"
+            return self._leave_failed(error, EXIT_ERROR, fatal=False, trace=_trace_of(problem))
         finally:
             self._close()
 
@@ -139,8 +140,7 @@ class Worker:
             error = (
                 str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
             )
-            trace = getattr(problem, "traceback_text", None) or traceback.format_exc()
-            self._reports.failed(work.key, error=error, trace=trace, fatal=_is_final(problem))
+            self._reports.failed(work.key, error=error, trace=_trace_of(problem), fatal=_is_final(problem))
         else:
             self._reports.finished(work.key, finished)
         self._in_hand = []
@@ -266,10 +266,10 @@ class Worker:
         log.info("leaving: %s", reason)
         return code
 
-    def _leave_failed(self, error: str, code: int, *, fatal: bool) -> int:
+    def _leave_failed(self, error: str, code: int, *, fatal: bool, trace: str = "") -> int:
         log.error("%s", error)
         self._reports.flush(1.0)
-        self._link.leave("error", error=error, traceback=traceback.format_exc(), fatal=fatal)
+        self._link.leave("error", error=error, traceback=trace, fatal=fatal)
         return code
 
     def _close(self) -> None:
@@ -310,3 +310,11 @@ def _is_final(problem: Exception) -> bool:
     from elastic_runtime.model.user_code import UserCodeError
 
     return isinstance(problem, ElasticError) and not isinstance(problem, UserCodeError)
+
+
+def _trace_of(problem: Exception) -> str:
+    """The user's part of the traceback, where it is the user's error; none for errors that say it all."""
+    told: str | None = getattr(problem, "traceback_text", None)
+    if told is not None:
+        return told
+    return "" if isinstance(problem, ElasticError) else "".join(traceback.format_exception(problem))

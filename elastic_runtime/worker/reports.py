@@ -16,6 +16,7 @@ import numpy as np
 
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
+from elastic_runtime.rpc.tensors import from_tensor, to_tensor
 from elastic_runtime.worker.link import MasterLink
 
 log = logging.getLogger(__name__)
@@ -68,14 +69,20 @@ class Reports:
     def flush(self, timeout: float) -> bool:
         """Wait until everything is answered."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._queue and not self._sending, timeout)
+            return self._changed.wait_for(
+                lambda: self._closing or (not self._queue and not self._sending), timeout
+            )
 
     def close(self) -> None:
         """End the thread; what is still queued is not sent."""
+        self._give_up()
+        self._thread.join(5)
+
+    def _give_up(self) -> None:
+        """There is nobody to tell any more: let nobody wait for it."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(5)
 
     def _put(self, request: master_pb2.ReportRequest) -> None:
         with self._changed:
@@ -89,13 +96,13 @@ class Reports:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._queue or self._closing)
                 if self._closing:
-                    return
+                    return None
                 request = self._queue.popleft()
                 self._sending = True
             try:
                 reply = self._link.report(request)
             except MasterAway:
-                return
+                return self._give_up()
             if not reply.accepted:
                 kind = request.WhichOneof("what")
                 log.warning("the master refused %s of shard %d: %s", kind, request.key.shard, reply.reason)
@@ -104,20 +111,11 @@ class Reports:
 def metric_states(states: States) -> list[master_pb2.MetricState]:
     """Metric states as messages."""
     return [
-        master_pb2.MetricState(name=name, rule=rule, variables=[_tensor(v) for v in variables])
+        master_pb2.MetricState(name=name, rule=rule, variables=[to_tensor(v) for v in variables])
         for name, variables, rule in states
     ]
 
 
 def from_metric_states(states: list[master_pb2.MetricState]) -> States:
     """The inverse of `metric_states`."""
-    return [(s.name, [_array(v) for v in s.variables], s.rule) for s in states]
-
-
-def _tensor(value: np.ndarray) -> master_pb2.Tensor:
-    little = np.asarray(value, dtype=np.asarray(value).dtype.newbyteorder("<"))
-    return master_pb2.Tensor(shape=little.shape, dtype=little.dtype.str, data=little.tobytes())
-
-
-def _array(tensor: master_pb2.Tensor) -> np.ndarray:
-    return np.frombuffer(tensor.data, dtype=np.dtype(tensor.dtype)).reshape(tuple(tensor.shape))
+    return [(s.name, [from_tensor(v) for v in s.variables], s.rule) for s in states]
