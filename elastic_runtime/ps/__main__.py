@@ -7,7 +7,8 @@ import logging
 import os
 
 from elastic_runtime.ps.app import main
+from elastic_runtime.spec.entry import outcome
 
-code = main()
+code = outcome(main)
 logging.shutdown()
 os._exit(code)

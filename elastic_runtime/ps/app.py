@@ -6,23 +6,21 @@ could not start, 2 for a bad command line. Workers may come before the master do
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import logging
 import os
 import pathlib
 import signal
 import socket
-import sys
 import threading
 import uuid
-from collections.abc import Sequence
 from concurrent import futures
 from types import FrameType
 
 import grpc
 
 from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.observe import log as logs
 from elastic_runtime.ps import service
 from elastic_runtime.ps.memory import keep_freed_memory
 from elastic_runtime.ps.shard import Refused, Shard
@@ -31,42 +29,38 @@ from elastic_runtime.rpc import channel
 from elastic_runtime.rpc.master_pb2 import ROLE_PS, Member, Order, ReachedRequest, SavedRequest
 from elastic_runtime.rpc.membership import MasterAway, Membership
 from elastic_runtime.rpc.token import token_from_environment
+from elastic_runtime.spec.entry import command_line
+from elastic_runtime.spec.job import JobSpec
 
 log = logging.getLogger("elastic_runtime.ps")
 _THREADS = 2048
 """Each worker of a synchronous job keeps one waiting."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run a parameter server to its end; the exit code."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
-    try:
-        ParameterServer(options).run()
-    except ElasticError as error:
-        log.error("%s", error)
-        return error.exit_code
+    spec = command_line("ps")
+    logs.set_up(spec.log_level)
+    ParameterServer(spec).run()
     return 0
 
 
 class ParameterServer:
     """The shard, its server and its membership, from start to end."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, spec: JobSpec) -> None:
         keep_freed_memory()
-        self._options, self._token = options, token_from_environment()
-        self._name = options.pod_name or f"elasticdl-{options.job_name}-ps-{options.ps_id}"
+        self._spec, self._token = spec, token_from_environment()
+        self._name = spec.pod_name or f"elasticdl-{spec.job_name}-ps-{spec.ps_id}"
         self._incarnation = uuid.uuid4().hex
-        self._shard = Shard(_settings(options), self._say_reached)
+        self._shard = Shard(_settings(spec), self._say_reached)
         self._end = threading.Event()
         self._reports = futures.ThreadPoolExecutor(1, thread_name_prefix="reports")
         self._membership = Membership(
-            options.master_addr,
+            spec.master_addr,
             self._member,
             self._obey,
-            orphan_timeout=options.orphan_timeout,
+            orphan_timeout=spec.orphan_timeout or 30.0,
             on_orphaned=self._end.set,
             token=self._token,
         )
@@ -77,7 +71,7 @@ class ParameterServer:
             signal.signal(number, self._on_signal)
         server = channel.server(threads=_THREADS, token=self._token)
         service.add_to_server(self._shard, server)
-        port = channel.listen(server, self._options.host, self._options.port, token=self._token)
+        port = channel.listen(server, self._spec.host, self._spec.port, token=self._token)
         self._address = f"{self._reachable_host()}:{port}"
         server.start()
         log.info("%s listens at %s", self._name, self._address)
@@ -93,9 +87,9 @@ class ParameterServer:
         self._end.set()
 
     def _reachable_host(self) -> str:
-        if self._options.advertise_host:
-            return str(self._options.advertise_host)
-        return socket.gethostname() if self._options.host in {"0.0.0.0", "::"} else str(self._options.host)  # noqa: S104
+        if self._spec.advertise_host:
+            return str(self._spec.advertise_host)
+        return socket.gethostname() if self._spec.host in {"0.0.0.0", "::"} else str(self._spec.host)  # noqa: S104
 
     def _member(self) -> Member:
         self._shard.new_master()
@@ -103,7 +97,7 @@ class ParameterServer:
         return Member(
             role=ROLE_PS,
             name=self._name,
-            index=self._options.ps_id,
+            index=self._spec.ps_id,
             address=self._address,
             incarnation=self._incarnation,
             pid=os.getpid(),
@@ -138,7 +132,7 @@ class ParameterServer:
 
     def _say_reached(self, version: int) -> None:
         """PS 0 tells the master of a snapshot, without keeping the push that led to it waiting."""
-        if self._options.ps_id == 0:
+        if self._spec.ps_id == 0:
             request = ReachedRequest(member=self._name, era=self._shard.store.era, version=version)
             with contextlib.suppress(RuntimeError):  # we are ending
                 self._reports.submit(self._report, request)
@@ -152,51 +146,18 @@ class ParameterServer:
             log.warning("the master was not told of version %d: %s", request.version, error.details())
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    if not 0 <= options.ps_id < options.num_ps_pods:
-        raise InputError(f"there is no server {options.ps_id} of {options.num_ps_pods}", where="--ps_id")
-    if options.grads_to_wait < 1:
-        raise InputError("must be at least 1", where=f"--grads_to_wait={options.grads_to_wait}")
+def _settings(spec: JobSpec) -> Settings:
+    parts = spec.num_ps_pods or 1
+    if not 0 <= spec.ps_id < parts:
+        raise InputError(f"there is no server {spec.ps_id} of {parts}", where="--ps_id")
     return Settings(
-        index=options.ps_id,
-        parts=options.num_ps_pods,
-        use_async=options.use_async,
-        grads_to_wait=options.grads_to_wait,
-        sync_version_tolerance=options.sync_version_tolerance,
-        lr_staleness_modulation=options.lr_staleness_modulation,
-        evaluation_steps=options.evaluation_steps,
-        checkpoint_steps=options.checkpoint_steps,
-        wait_seconds=options.gradient_timeout,
+        index=spec.ps_id,
+        parts=parts,
+        use_async=spec.use_async,
+        grads_to_wait=spec.grads_to_wait or 1,
+        sync_version_tolerance=spec.sync_version_tolerance,
+        lr_staleness_modulation=spec.lr_staleness_modulation,
+        evaluation_steps=spec.evaluation_steps,
+        checkpoint_steps=spec.checkpoint_steps,
+        wait_seconds=spec.gradient_timeout,
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m elastic_runtime.ps", description=__doc__, allow_abbrev=False)
-    add = parser.add_argument
-    add("--job_name", required=True)
-    add("--ps_id", type=int, required=True, help="which part of the model, from 0")
-    add("--num_ps_pods", type=int, default=1, help="how many parts there are")
-    add("--master_addr", required=True, help="host:port, or @<file that holds it>")
-    add("--pod_name", default="", help="elasticdl-<job>-ps-<id> if not given")
-    add("--host", default="127.0.0.1", help="where to listen; anything but loopback needs a token")
-    add("--port", type=int, default=0, help="0: any free one")
-    add("--advertise_host", default="", help="where others reach it, if not at --host")
-    for name in ("--use_async", "--lr_staleness_modulation"):
-        add(name, type=_yes_or_no, nargs="?", const=True, default=False)
-    add("--grads_to_wait", type=int, default=1, help="gradients merged into one version")
-    add("--sync_version_tolerance", type=int, default=0, help="how many versions old a gradient may be")
-    add("--evaluation_steps", type=int, default=0, help="keep a snapshot every so many versions")
-    add(
-        "--checkpoint_steps", type=int, default=0, help="keep one with optimizer slots every so many versions"
-    )
-    add("--gradient_timeout", type=float, default=60.0, help="seconds a gradient waits for others at most")
-    add("--orphan_timeout", type=float, default=30.0, help="end after so many seconds without a master")
-    add("--log_level", type=str.upper, default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
-    return parser
-
-
-def _yes_or_no(text: str) -> bool:
-    answers = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in answers:
-        raise argparse.ArgumentTypeError(f"true or false, not {text!r}")
-    return answers[text.lower()]

@@ -175,7 +175,7 @@ def test_killed_server_is_unavailable_and_its_successor_starts_fresh():
     ("options", "code", "said"),
     [
         (["--ps_id=3"], 2, "there is no server 3 of 1"),
-        (["--grads_to_wait=0"], 2, "grads_to_wait=0"),
+        (["--grads_to_wait=0"], 2, "--grads_to_wait: got '0'"),
         (["--use_asink"], 2, "use_asink"),
         (["--use_async=maybe"], 2, "maybe"),
     ],
