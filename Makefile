@@ -15,7 +15,7 @@ run: setup  ## train MNIST here: 1 parameter server and 2 workers as real proces
 	$(BIN)/elasticdl train --job_name=mnist --restart \
 	  --model_zoo=model_zoo --model_def=mnist.mnist_functional_api.custom_model \
 	  --training_data=build/mnist/train --validation_data=build/mnist/test \
-	  --num_epochs=3 --evaluation_steps=50 --num_ps_pods=1 --num_workers=2 --grads_to_wait=2
+	  --num_epochs=3 --evaluation_steps=50 --num_ps_pods=1 --num_workers=2
 
 test: setup  ## run every test this machine can run
 	$(BIN)/python -m pytest
