@@ -79,6 +79,13 @@ class PSClient:
         self.era, self._use_async = era, use_async
         self._version, self._held = -1, [-1] * len(addresses)
         self._dimensions: dict[str, int] = {}
+        self._abandoned = False
+
+    def abandon(self) -> None:
+        """End a call under way and let none begin, from any thread: these servers' model is no more."""
+        self._abandoned = True
+        for server in self._servers:
+            server.channel.close()
 
     def close(self) -> None:
         """Hang up."""
@@ -178,7 +185,7 @@ class PSClient:
         if self._use_async:
             replies = self._all(send)
         else:
-            replies = [send(first)]
+            replies = self._each([first], send)
             if others and replies[0].verdict == Verdict.ACCEPTED:
                 request.merge.CopyFrom(replies[0].merge)
                 replies += self._each(others, send)
@@ -248,8 +255,13 @@ class PSClient:
 
     def _each(self, servers: Sequence[Remote], call: Callable[[Remote], _Result]) -> list[_Result]:
         """Call these servers at once; all have ended when an error of one is raised."""
-        if len(servers) == 1:
-            return [call(servers[0])]
-        calls = [self._pool.submit(call, server) for server in servers]
-        futures.wait(calls)
-        return [done.result() for done in calls]
+        try:
+            if len(servers) == 1:
+                return [call(servers[0])]
+            calls = [self._pool.submit(call, server) for server in servers]
+            futures.wait(calls)
+            return [done.result() for done in calls]
+        except ValueError:  # so gRPC says that a channel is closed
+            if self._abandoned:
+                raise PSUnavailable("the model is being brought back") from None
+            raise

@@ -66,7 +66,7 @@ class Worker:
         self._membership = Membership(
             master,
             self._describe,
-            self._orders.put,
+            self._hear,
             orphan_timeout=orphan_timeout,
             on_orphaned=lambda: self._orders.drain("orphaned"),
             token=token,
@@ -282,6 +282,12 @@ class Worker:
 
     def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
         self._orders.drain("SIGTERM")
+
+    def _hear(self, order: master_pb2.Order) -> None:
+        """Have the main thread obey; if it waits for a part of the model that is no more, end that."""
+        if order.HasField("offer_copy") and self._compute is not None and self._compute.copier is not None:
+            self._compute.copier.abandon()
+        self._orders.put(order)
 
     def _describe(self) -> master_pb2.Member:
         copier = self._compute.copier if self._compute else None

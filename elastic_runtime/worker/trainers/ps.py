@@ -106,6 +106,11 @@ class PSTrainer:
             self._pulled = self._client_now.pull(self._weights, self._state)
         self._flat.assign(self._weights, self._state)
 
+    def abandon(self) -> None:
+        """A part of the model is lost: wait for the others no longer. From any thread."""
+        if self._client is not None:
+            self._client.abandon()
+
     def upload(self, addresses: Sequence[str], era: int) -> None:
         """Make this process's copy the model of a new era."""
         self._open(addresses, era)
