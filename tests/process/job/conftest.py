@@ -22,8 +22,8 @@ def make_run(tmp_path: Path, data: Path) -> Iterator[MakeRun]:
     """Makes the test's job; what is left of it at the end is killed."""
     made: list[Run] = []
 
-    def make(*options: str, **how: str) -> Run:
-        made.append(Run(tmp_path, data, *options, **how))
+    def make(*options: str, data: Path = data, folder: Path = tmp_path, **how: str) -> Run:
+        made.append(Run(folder, data, *options, **how))
         return made[-1]
 
     yield make

@@ -1,4 +1,4 @@
-"""A job as its user runs it: the real command in a folder of its own, followed, damaged, and judged at its end.
+"""A job as its user runs it: the real command in a folder of its own, followed, damaged, judged at its end.
 
 `Run` starts `python -m elastic_runtime train ...`, tells how far it is by asking its master, kills what it is
 told to kill, and `assert_right_end` checks all that has to be true of any job that ended, whatever befell it.
@@ -29,19 +29,19 @@ from elastic_runtime.observe import events
 from elastic_runtime.rpc import master_pb2
 
 ZOO = Path(__file__).parent / "zoo"
-SECONDS = 120.0
+SECONDS = 240.0
 LOOK = 0.05
 _TEMPORARY = re.compile(r"\..+|.*\.(tmp|unfinished)")
 
 
-def write_data(folder: Path, records: int = 1200, files: int = 3, *, features: int = 8) -> Path:
-    """So many records of a question that a straight line answers, in `files` RecordIO files."""
+def write_data(folder: Path, records: int = 1200, files: int = 3, *, odd: int | None = None) -> Path:
+    """Records of a question that a straight line answers, in RecordIO files; the `odd` one makes no sense."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(1)
     for number in range(files):
         with Writer(str(folder / f"data-{number:05d}"), chunk_bytes=4096) as writer:
-            for _ in range(records // files):
-                x = random.normal(size=features).astype(np.float32)
+            for record in range(records // files):
+                x = random.normal(size=8).astype(np.float32) if record != odd else np.full(8, 999, np.float32)
                 writer.write(encode({"x": x, "y": int(x.sum() > 0)}))
     return folder
 
@@ -49,7 +49,9 @@ def write_data(folder: Path, records: int = 1200, files: int = 3, *, features: i
 class Run:
     """One job, over all the processes that were its master."""
 
-    def __init__(self, folder: Path, data: Path, *options: str, verb: str = "train", model: str = "tiny") -> None:
+    def __init__(
+        self, folder: Path, data: Path, *options: str, verb: str = "train", model: str = "tiny"
+    ) -> None:
         self.cwd, self.name = folder, f"j{os.getpid()}-{folder.name[:24].strip('_').replace('_', '-')}"
         self.folder = folder / "runs" / self.name
         self.output, self._pace = folder / "output.txt", folder / "pace"
@@ -66,7 +68,7 @@ class Run:
         self.master: subprocess.Popen[bytes] | None = None
         self._run = runs.Run(self.name, self.folder)
 
-    # -- what the user does -------------------------------------------------------------------------------------
+    # -- what the user does ---------------------------------------------------------------------------------
 
     def start(self, *more: str, before: Callable[[], None] | None = None) -> Run:
         """Give the command (again)."""
@@ -92,6 +94,13 @@ class Run:
         assert self.master is not None
         self.master.send_signal(number)
 
+    def again(self, *more: str) -> subprocess.CompletedProcess[str]:
+        """Give the command once more, to hear what it says."""
+        command = [*self.command, *more]
+        return subprocess.run(
+            command, cwd=self.cwd, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
     def kill_master(self) -> None:
         """kill -9."""
         assert self.master is not None
@@ -99,8 +108,9 @@ class Run:
         self.master.wait()
 
     def kill(self, *names: str, number: signal.Signals = signal.SIGKILL) -> list[int]:
-        """Signal pods by the end of their names (`worker-0`), or all of a role (`worker`), at the same moment."""
-        pids = [pid for pod, pid in self.pids().items() if any(_is(pod, name) for name in names)]
+        """Signal pods: one (`worker-0`), or all of a role (`worker`)."""
+        mine = len(f"elasticdl-{self.name}-")
+        pids = [pid for pod, pid in self.pids().items() if any(_is(pod, pod[mine:], name) for name in names)]
         assert pids, f"no {' or '.join(names)} runs: {self.pids()}"
         for pid in pids:
             os.kill(pid, number)
@@ -110,9 +120,11 @@ class Run:
         """`elasticdl job ...`, in the job's folder."""
         verb, *more = arguments
         command = [sys.executable, "-m", "elastic_runtime", "job", verb, self.name, *more]
-        return subprocess.run(command, cwd=self.cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
+        return subprocess.run(
+            command, cwd=self.cwd, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
 
-    # -- how it is going ----------------------------------------------------------------------------------------
+    # -- how it is going ------------------------------------------------------------------------------------
 
     def status(self) -> master_pb2.StatusReply:
         """What the master says; without one, what it last wrote."""
@@ -160,7 +172,26 @@ class Run:
 
     def until_training(self, workers: int) -> None:
         """Wait until so many workers have joined and work."""
-        self.until(lambda: len(self.members()) >= workers and self.status().version > 0, f"{workers} workers train")
+        self.until(
+            lambda: len(self.members()) >= workers and self.status().version > 0, f"{workers} workers train"
+        )
+
+    def until_joined(self, *names: str) -> None:
+        """Wait until these workers are there."""
+        wanted = {f"elasticdl-{self.name}-{name}" for name in names}
+        self.until(lambda: wanted <= self.members(), f"{names} joined")
+
+    def until_it_stands_still(self) -> None:
+        """Wait until a second passes in which nothing is trained."""
+        seen = [(-1, 0.0)]
+
+        def still() -> bool:
+            version, now = self.status().version, time.monotonic()
+            if version != seen[0][0]:
+                seen[0] = (version, now)
+            return now > seen[0][1] + 1.0
+
+        self.until(still, "the training stands still")
 
     def members(self) -> set[str]:
         """The workers that have joined and whose process lives."""
@@ -169,8 +200,22 @@ class Run:
 
     def until_said(self, pattern: str) -> re.Match[str]:
         """Wait for a line of the master's."""
-        found: re.Match[str] = self.until(lambda: re.search(pattern, self.text()), f"the master says {pattern!r}")
+        found: re.Match[str] = self.until(
+            lambda: re.search(pattern, self.text()), f"the master says {pattern!r}"
+        )
         return found
+
+    def until_gone(self, seconds: float) -> None:
+        """Wait until no process of the job is left, without a master that could end them."""
+        deadline = time.monotonic() + seconds
+        while self.processes():
+            assert time.monotonic() < deadline, f"not gone within {seconds:g} s\n{self.report()}"
+            time.sleep(LOOK)
+
+    def pod_ends(self, name: str) -> list[str]:
+        """The causes of the ends of a pod."""
+        ends = self.events(events.PodEnded)
+        return [event.cause for event in ends if event.pod == f"elasticdl-{self.name}-{name}"]
 
     def ends(self, seconds: float = SECONDS) -> int:
         """Wait for the end of the command; its exit code."""
@@ -180,9 +225,11 @@ class Run:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the job did not end within {seconds:g} s\n{self.report()}") from None
 
-    # -- what has to be true at the end -------------------------------------------------------------------------
+    # -- what has to be true at the end ---------------------------------------------------------------------
 
-    def assert_right_end(self, code: int = 0, status: str = "succeeded", *, exact: bool = True) -> dict[str, Any]:
+    def assert_right_end(
+        self, code: int = 0, status: str = "succeeded", *, exact: bool = True
+    ) -> dict[str, Any]:
         """Exit code, summary, ledger; no process and no temporary file left. Returns the summary."""
         ended = self.ends()
         assert ended == code, f"exit code {ended}, not {code}\n{self.report()}"
@@ -216,7 +263,9 @@ class Run:
 
     def report(self) -> str:
         """What is known when something is wrong."""
-        logs = "\n".join(f"--- {path.name}\n{_end(path)}" for path in sorted(self.folder.glob("logs/*-*-[wp]*.log")))
+        logs = "\n".join(
+            f"--- {path.name}\n{_end(path)}" for path in sorted(self.folder.glob("logs/*-*-[wp]*.log"))
+        )
         return f"{_end(self.output)}\n{logs}\nprocesses: {self.processes()}"
 
     def close(self) -> None:
@@ -228,8 +277,9 @@ class Run:
             self.master.wait()
 
 
-def _is(pod: str, name: str) -> bool:
-    return pod.endswith(f"-{name}") or (not name[-1].isdigit() and f"-{name}-" in pod)
+def _is(pod: str, short: str, name: str) -> bool:
+    """Whether a whole name, `worker-0` or `worker` names this pod."""
+    return name in (pod, short, short.rpartition("-")[0])
 
 
 def _marked(pid: int, pod: str) -> bool:

@@ -1,0 +1,38 @@
+"""A job under fire: random pods, the master among them, are killed for a while, and still it ends exact."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+from conftest import MakeRun
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
+
+SECONDS = float(os.environ.get("ELASTICDL_TEST_KILL_SECONDS", "40"))
+SEED = int(os.environ.get("ELASTICDL_TEST_SEED", "0")) or int(time.time())
+
+
+def test_random_kills_of_all_pods_leave_an_exact_ledger(make_run: MakeRun) -> None:
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    run = make_run(
+        "--num_workers=2", "--num_ps_pods=2", "--num_epochs=3", "--checkpoint_steps=20", "--use_async"
+    )
+    run.pace(0.004)
+    run.start().until_training(workers=1)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(1, 3))  # the moments of the kills are the test's input
+        victims = ["master", *run.pids()]
+        victim = chance.choice(victims)
+        print(f"{time.monotonic() - end:.1f} s: {victim}")
+        if victim == "master":
+            run.kill_master()
+            run.start()
+        else:
+            run.kill(victim)
+    run.pace(0)
+    run.assert_right_end()

@@ -1,0 +1,95 @@
+"""The other ways to train, and what is done with a trained model; each survives what may befall it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import MakeRun
+from harness import Run
+
+from elastic_runtime.observe import events
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
+
+
+def test_a_local_job_survives_its_worker_before_and_after_a_checkpoint_and_its_model_is_used(
+    make_run: MakeRun, data: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "model"
+    run = make_run(
+        *("--distribution_strategy=Local", "--checkpoint_steps=30", f"--output={output}", "--num_epochs=2"),
+        *(f"--validation_data={data}", "--evaluation_steps=30"),
+        model="normalized",
+    )
+    run.pace(0.02)
+    run.start().until_training(workers=1)
+    run.until_done(64)
+    run.kill("worker-0")
+    run.until_said(r"the model is back at its beginning .*: version 0, \d+ records are trained again")
+
+    run.pace(0.005)
+    run.until_said(r"checkpoint version-30 saved")
+    run.kill("worker-1")
+    run.until_said(r"the model is that of \S+/version-\d+: version \d+")
+    run.pace(0)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {"preempted": 2}
+    assert list(output.rglob("*.keras"))
+    assert_evaluated_in_order(run, 30)
+    newest = run.checkpoints / f"version-{summary['last_checkpoint']}"
+
+    evaluated = use(make_run, tmp_path / "e", "evaluate", f"--validation_data={data}", newest, "normalized")
+    [evaluation] = evaluated["evaluations"]
+    assert evaluation["metrics"]["accuracy"] > 0.8
+
+
+def test_predictions_of_a_checkpoint_cover_every_record(
+    make_run: MakeRun, data: Path, tmp_path: Path
+) -> None:
+    run = make_run("--num_workers=2", "--max_step=40", "--checkpoint_steps=20").start()
+    summary = run.assert_right_end(exact=False)
+    assert 40 <= summary["version"] <= 40 + 2 * 4 * 4  # the leases in flight are finished
+    newest = run.checkpoints / f"version-{summary['last_checkpoint']}"
+    use(make_run, tmp_path / "p", "predict", f"--prediction_data={data}", newest, "predicting")
+    files = list((tmp_path / "p").glob("*.predictions"))
+    assert sum(len(path.read_text().splitlines()) for path in files) == 1200
+
+
+def test_a_reader_of_the_models_own_is_read_like_any_other(make_run: MakeRun) -> None:
+    run = make_run("--num_workers=2", "--training_data=made-up", model="own_reader")
+    run.command = [word for word in run.command if not word.startswith("--training_data=/")]
+    run.start()
+    summary = run.assert_right_end()
+    assert summary["records_done"] == 600
+
+
+def test_evaluations_come_once_and_in_order_even_through_a_new_master(make_run: MakeRun, data: Path) -> None:
+    run = make_run(
+        *("--num_workers=2", "--num_epochs=2", "--grads_to_wait=2"),
+        *(f"--validation_data={data}", "--evaluation_steps=10", "--checkpoint_steps=10"),
+    )
+    run.pace(0.005)
+    run.start().until(lambda: len(run.events(events.Evaluation)) >= 2, "two evaluations")
+    run.kill_master()
+    run.start().until(lambda: len(run.events(events.Evaluation)) >= 3, "a third evaluation")
+    run.pace(0)
+    run.assert_right_end()
+    assert_evaluated_in_order(run, 10)
+    assert "could not be written" not in run.text()
+
+
+def assert_evaluated_in_order(run: Run, steps: int) -> None:
+    """Every multiple of `steps`, and the final version, once and in order, as the tutorials' grep finds them."""
+    said = [int(version) for version in re.findall(r"Evaluation metrics\[v=(\d+)\]", run.text())]
+    final = run.assert_right_end()["version"]
+    wanted = list(range(steps, final + 1, steps))
+    assert said == wanted + ([final] if final % steps else [])
+
+
+def use(make_run: MakeRun, folder: Path, verb: str, given: str, checkpoint: Path, model: str) -> dict:
+    """Evaluate or predict with a trained model."""
+    folder.mkdir()
+    run = make_run(given, f"--checkpoint_dir_for_init={checkpoint}", verb=verb, model=model, folder=folder)
+    return run.start().assert_right_end(exact=verb == "predict")
