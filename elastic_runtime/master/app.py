@@ -140,7 +140,10 @@ class Master:
             self._narrator.begin()
             self._tasks.spawn(self._course.keep_time())
             self._tasks.spawn(self._narrator.sample_for_ever())
+            if self._job.complete:  # an earlier master died between the last report and the verdict
+                self._course.tell(FLEET, fleet.Drain())
             await self._pods.begin()
+            self._course.end_if_complete()
             outcome = await self._ended
         except ElasticError as problem:
             outcome = Outcome("failed", str(problem))

@@ -53,6 +53,7 @@ class Course:
 
     def worker_gone(self, name: str) -> None:
         """A worker is no more: its leases are free again, and if it held the model, that is gone too."""
+        self.members.forget(name)
         for machine in [name for name in self._job.machines if name != FLEET]:
             self.tell(machine, ledger.WorkerLost(name))
         self.versions.home.lost(name)

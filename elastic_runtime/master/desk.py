@@ -45,11 +45,18 @@ class Desk:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
-        """Work for this worker, or, after as long as it wants to wait, the word that there is none now."""
+    async def lease(
+        self, request: master_pb2.LeaseRequest, *, lives: Callable[[], bool]
+    ) -> master_pb2.LeaseReply:
+        """Work for this worker, or, after as long as it wants to wait, the word that there is none now.
+
+        `lives` tells at any moment whether the process that asks is still the one of that name.
+        """
         give_up = time.monotonic() + request.wait_seconds
         while True:
             news = self._news
+            if not lives():
+                return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.REJOIN)
             reply = self._ask(request)
             left = give_up - time.monotonic()
             if reply.answer != master_pb2.LeaseReply.WAIT or left <= 0:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
-from elastic_runtime.master import fleet, ledger, prepare
+from elastic_runtime.master import evaluation, fleet, ledger, prepare
 from elastic_runtime.master.course import Course
 from elastic_runtime.master.desk import Desk, loss_of
 from elastic_runtime.master.home import HeldHome, ServedHome
-from elastic_runtime.master.job import FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Connection, Members
 from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.versions import Versions
 from elastic_runtime.rpc import master_pb2
+from elastic_runtime.spec.job import Kind
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,6 @@ class Front:
         self._versions, self._pods, self._narrator = versions, pods, narrator
         self._durable, self._finish, self.stop = durable, finish, stop
         self._missing: dict[str, asyncio.TimerHandle] = {}
-        self._incarnations: dict[str, str] = {}
         self._tracebacks: set[str] = set()
         self.draining = ""
 
@@ -57,10 +58,9 @@ class Front:
         timer = self._missing.pop(member.name, None)
         if timer is not None:
             timer.cancel()
-        before = self._incarnations.get(member.name, member.incarnation)
-        if before != member.incarnation and member.role == master_pb2.ROLE_WORKER:
+        before = self._members.incarnation(member.name)
+        if before not in (None, member.incarnation) and member.role == master_pb2.ROLE_WORKER:
             self._course.worker_gone(member.name)
-        self._incarnations[member.name] = member.incarnation
         connection = self._members.join(member)
         self._versions.home.joined(member)
         if member.role == master_pb2.ROLE_WORKER:
@@ -108,10 +108,10 @@ class Front:
 
     async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
         """See `Desk.lease`."""
-        if self._incarnations.get(request.worker) != request.incarnation:
-            return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.REJOIN)
         self._members.entered(request.worker, request.era)
-        return await self._desk.lease(request)
+        return await self._desk.lease(
+            request, lives=lambda: self._members.lives(request.worker, request.incarnation)
+        )
 
     async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:
         """See `Desk.report`; what it tells of the model's progress is heard first."""
@@ -146,6 +146,10 @@ class Front:
             self._finish(Outcome("failed", f"the model's own reader lists no records for {name}"))
             return
         self._job.begin({name: found})
+        if name == EVALUATION:
+            self._course.tell(EVALUATION, evaluation.Began(time.time()))
+            if self._job.spec.kind is Kind.EVALUATION:
+                self._course.tell(EVALUATION, evaluation.FinalModel(self._job.version))
         self._desk.news()
 
     def _show_once(self, traceback: str) -> None:

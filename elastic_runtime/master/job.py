@@ -39,7 +39,13 @@ WORK_KIND = {
 _CODEC: dict[str, ModuleType] = {EVALUATION: evaluation}
 LONG_WORK_SECONDS = 1800.0
 """Writing a model or listing a table tells of no progress on the way."""
-_UNANSWERED = (evaluation.Began, evaluation.FinalModel, evaluation.SnapshotLost, ledger.WorkerLost)
+_UNANSWERED = (
+    evaluation.Began,
+    evaluation.FinalModel,
+    evaluation.SnapshotFailed,
+    evaluation.SnapshotLost,
+    ledger.WorkerLost,
+)
 
 Sources = Mapping[str, Sequence[Source]]
 

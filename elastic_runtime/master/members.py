@@ -34,6 +34,7 @@ class Members:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Connection] = {}
+        self._living: dict[str, str] = {}
         self._parted = asyncio.Event()
 
     def join(self, member: master_pb2.Member) -> Connection:
@@ -42,8 +43,21 @@ class Members:
         if older is not None:
             older.end()
         connection = Connection(member)
+        self._living[member.name] = member.incarnation
         self._by_name[member.name] = connection
         return connection
+
+    def lives(self, name: str, incarnation: str) -> bool:
+        """Whether this is the living process of that name: it joined, and was not declared gone since."""
+        return self._living.get(name) == incarnation
+
+    def incarnation(self, name: str) -> str | None:
+        """The living process of a name."""
+        return self._living.get(name)
+
+    def forget(self, name: str) -> None:
+        """Its process is gone, or taken for gone: it is heard again only after it has joined anew."""
+        self._living.pop(name, None)
 
     def part(self, connection: Connection) -> bool:
         """Forget a connection that ended; true if it was the member's newest."""

@@ -118,6 +118,7 @@ class Versions:
             version = await self.home.snapshot()
         except ElasticError as problem:
             log.warning("no snapshot could be taken for an evaluation: %s", problem)
+            self._tell(EVALUATION, evaluation.SnapshotFailed())
             return
         self._needed.setdefault(version, set()).add("evaluation")
         self._tell(EVALUATION, evaluation.VersionReached(version))

@@ -16,6 +16,8 @@ from elastic_runtime.rpc.membership import MasterAway, Membership
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 30.0
+DECISION_SECONDS = 300.0
+"""Until it is decided whose copy is used, others may have tried to upload theirs."""
 
 
 class MasterLink:
@@ -71,7 +73,7 @@ class MasterLink:
         """Say which version this worker holds; true if it shall upload it."""
         request = master_pb2.CopyRequest(member=self.worker, era=era, version=version)
         reply: master_pb2.CopyReply = self._membership.call(
-            lambda m: m.Copy(request, timeout=2 * ANSWER_SECONDS)
+            lambda m: m.Copy(request, timeout=DECISION_SECONDS)
         )
         return reply.upload
 

@@ -28,6 +28,7 @@ from elastic_runtime.master.evaluation.events import (
     PartDone,
     ResultReported,
     ResultWanted,
+    SnapshotFailed,
     SnapshotFree,
     SnapshotLost,
     SnapshotWanted,
@@ -121,6 +122,9 @@ class Evaluation:
                 return self._version_reached(event.version)
             case FinalModel():
                 return self._final_model(event.version)
+            case SnapshotFailed():
+                self._wanted = False
+                return []
             case SnapshotLost():
                 return self._snapshot_lost(event.version)
             case PartDone():
@@ -149,9 +153,9 @@ class Evaluation:
 
     def _version_reached(self, version: int) -> list[Effect]:
         by_step = self._steps > 0 and version > 0 and version % self._steps == 0
-        if not (by_step or self._wanted) or version in self.results or self._planned(version):
+        wanted, self._wanted = self._wanted, False
+        if not (by_step or wanted) or version in self.results or self._planned(version):
             return []
-        self._wanted = False
         return self._plan(version, version)
 
     def _final_model(self, version: int) -> list[Effect]:

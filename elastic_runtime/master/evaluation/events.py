@@ -52,6 +52,11 @@ class FinalModel:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotFailed:
+    """The snapshot wanted for a time-based evaluation could not be taken: it is wanted again when due."""
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotLost:
     """The snapshot of this version (None: all of them, and the model went back) is no more."""
 
@@ -83,6 +88,7 @@ Event = (
     | Tick
     | VersionReached
     | FinalModel
+    | SnapshotFailed
     | SnapshotLost
     | PartDone
     | ResultReported
@@ -178,7 +184,8 @@ Effect = (
 )
 
 _OWN: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Began, Tick, VersionReached, FinalModel, SnapshotLost, ResultReported)
+    kind.__name__: kind
+    for kind in (Began, Tick, VersionReached, FinalModel, SnapshotFailed, SnapshotLost, ResultReported)
 }
 
 

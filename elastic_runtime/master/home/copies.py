@@ -28,12 +28,18 @@ class Copies:
     def __init__(self, members: Members) -> None:
         self._members = members
         self._offers: dict[str, tuple[int, asyncio.Future[bool]]] = {}
+        self._unfit: set[str] = set()  # their upload failed
+        self._uploader = ""
         self._changed = asyncio.Event()
         self._order: master_pb2.Order | None = None  # while copies are looked for
         self._uploaded: asyncio.Future[None] | None = None
 
     async def use_freshest(self, era: int, addresses: Sequence[str]) -> Origin:
-        """Have the freshest copy uploaded; a fresh beginning if nobody has one."""
+        """Have the freshest copy uploaded; a fresh beginning if nobody has one.
+
+        An upload that fails may have reached some parameter servers: it is an error, and the next attempt
+        needs an era of its own.
+        """
         self._offers.clear()
         offer = master_pb2.OfferCopyOrder(era=era, ps_addresses=addresses)
         self._order = master_pb2.Order(offer_copy=offer)
@@ -67,9 +73,11 @@ class Copies:
             else:
                 self._uploaded.set_result(None)
 
-    def lost(self) -> None:
+    def lost(self, worker: str) -> None:
         """A worker is gone: it need not be waited for."""
         self._changed.set()
+        if worker == self._uploader:
+            self.uploaded("it was lost on the way")
 
     def _silent(self) -> set[str]:
         """Workers that may have a copy and have not answered yet."""
@@ -81,27 +89,29 @@ class Copies:
         await self._changed.wait()
 
     async def _upload_best(self) -> Origin:
-        best_first = sorted(self._offers.values(), key=lambda offer: -offer[0])
+        fit = {
+            name: offer for name, offer in self._offers.items() if offer[0] >= 0 and name not in self._unfit
+        }
         try:
-            for version, decision in best_first:
-                if version >= 0 and await self._upload(version, decision):
+            for name in sorted(fit, key=lambda name: -fit[name][0]):
+                version, decision = fit[name]
+                if not decision.done():  # its worker is still there
+                    await self._upload(name, version, decision)
                     return Origin("copy", version=version)
             return Origin("fresh")
         finally:
-            for _, decision in best_first:
+            for _, decision in self._offers.values():
                 if not decision.done():
                     decision.set_result(False)
 
-    async def _upload(self, version: int, decision: asyncio.Future[bool]) -> bool:
-        if decision.done():
-            return False
-        self._uploaded = asyncio.get_running_loop().create_future()
+    async def _upload(self, name: str, version: int, decision: asyncio.Future[bool]) -> None:
+        self._uploader, self._uploaded = name, asyncio.get_running_loop().create_future()
         decision.set_result(True)
         try:
             await asyncio.wait_for(self._uploaded, UPLOAD_SECONDS)
         except (ElasticError, TimeoutError) as problem:
-            log.warning(
-                "a worker's copy of version %d could not be used: %s", version, problem or "no answer"
-            )
-            return False
-        return True
+            self._unfit.add(name)
+            what = f"the copy of version {version} could not be used: {problem or 'no answer'}"
+            raise ElasticError(what, where=name) from problem
+        finally:
+            self._uploader = ""

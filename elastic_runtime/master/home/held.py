@@ -98,6 +98,9 @@ class HeldHome:
             if not self._members.send(self._name, order):
                 raise ElasticError("the worker that holds the model is away", where=self._name)
             return await asyncio.wait_for(answer, ANSWER_SECONDS)
+        except TimeoutError:
+            what = f"the worker that holds the model did not answer for {ANSWER_SECONDS:g} s"
+            raise ElasticError(what, where=self._name) from None
         finally:
             del self._answers[what]
 

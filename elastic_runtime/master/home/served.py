@@ -40,7 +40,7 @@ class ServedHome:
     ) -> None:
         self._count, self._members, self._token, self._tasks = parts, members, token, tasks
         self._find, self._begin = find_checkpoint, begin_era
-        self._era = 0
+        self._era = self._tried = 0
         self._known: list[str] = [""] * parts  # the incarnations that hold this era's model
         self._here: dict[int, master_pb2.Member] = {}
         self._control: PSControl | None = None
@@ -69,7 +69,7 @@ class ServedHome:
 
     def lost(self, member: str) -> None:
         """A pod ended; if a parameter server's, nothing can be trained until its successor has its part."""
-        self.copies.lost()
+        self.copies.lost(member)
         for index, there in list(self._here.items()):
             if there.name == member:
                 del self._here[index]
@@ -114,21 +114,25 @@ class ServedHome:
 
     async def _settle(self) -> None:
         """Until all parts hold one state: a part may be lost again while this is under way."""
-        while True:
+        while not self._all_known():
             await self._until(lambda: len(self._here) == self._count)
-            holders = self._incarnations()
+            holders, era = self._incarnations(), self._next_era()
             try:
-                origin = await self._bring_back(self._era + 1)
+                origin = await self._bring_back(era)
             except (ElasticError, TimeoutError) as problem:
                 log.warning("the model could not be brought back yet: %s", problem or "no answer in time")
                 await self._until(functools.partial(self._not, holders), seconds=1.0)
                 continue
             if holders == self._incarnations():
-                await self._begin(self._era + 1, origin.held_by(holders))
-                self._era, self._known = self._era + 1, holders
-                self._tell_workers()
-                self._settling = False
-                return
+                await self._begin(era, origin.held_by(holders))
+                self._era, self._known = era, holders
+        self._settling = False
+        self._tell_workers()
+
+    def _next_era(self) -> int:
+        """One that nobody knows yet: what was tried and failed may have reached some parts already."""
+        self._tried = 1 + max(self._era, self._tried, *(member.era for member in self._here.values()))
+        return self._tried
 
     async def _bring_back(self, era: int) -> Origin:
         origin = await asyncio.to_thread(self._find)
