@@ -26,7 +26,7 @@ def texts():
     for name in filter(None, listed.stdout.split("\0")):
         content = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
         if b"\0" not in content:
-            yield name, content.decode()
+            yield name, content.decode(errors="replace")
 
 
 def test_no_file_names_a_place_of_somebodys_machine_or_a_package_registry():
