@@ -121,7 +121,7 @@ class Versions:
             self._tell(EVALUATION, evaluation.SnapshotFailed())
             return
         self._needed.setdefault(version, set()).add("evaluation")
-        self._tell(EVALUATION, evaluation.VersionReached(version))
+        self._tell(EVALUATION, evaluation.VersionReached(version, asked=True))
 
     def senders_changed(self) -> None:
         """Parameter servers wait for gradients of those who hold training leases, and for no others."""

@@ -30,7 +30,7 @@ _MOST_CORES = 8
 _ENDING = Outcome(Verdict.ENDING, "the parameter server is ending")
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class Refused(Exception):
     """The request cannot be met; nothing was changed."""
 
     def __init__(self, verdict: Verdict, reason: str) -> None:

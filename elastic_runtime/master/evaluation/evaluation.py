@@ -119,7 +119,7 @@ class Evaluation:
             case Tick():
                 return self._tick(event)
             case VersionReached():
-                return self._version_reached(event.version)
+                return self._version_reached(event)
             case FinalModel():
                 return self._final_model(event.version)
             case SnapshotFailed():
@@ -151,10 +151,12 @@ class Evaluation:
         self._wanted, self._due = True, event.now + self._throttle
         return [SnapshotWanted()]
 
-    def _version_reached(self, version: int) -> list[Effect]:
+    def _version_reached(self, event: VersionReached) -> list[Effect]:
+        version = event.version
         by_step = self._steps > 0 and version > 0 and version % self._steps == 0
-        wanted, self._wanted = self._wanted, False
-        if not (by_step or wanted) or version in self.results or self._planned(version):
+        by_time = event.asked and self._wanted
+        self._wanted = self._wanted and not event.asked
+        if not (by_step or by_time) or version in self.results or self._planned(version):
             return []
         return self._plan(version, version)
 

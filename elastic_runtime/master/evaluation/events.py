@@ -39,9 +39,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class VersionReached:
-    """There is a snapshot of the model at this version."""
+    """There is a snapshot of the model at this version; `asked` if it was taken because it was wanted."""
 
     version: int
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

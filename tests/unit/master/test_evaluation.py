@@ -21,6 +21,7 @@ from elastic_runtime.master.evaluation import (
     PartDone,
     ResultReported,
     ResultWanted,
+    SnapshotFailed,
     SnapshotFree,
     SnapshotLost,
     SnapshotWanted,
@@ -115,7 +116,8 @@ def test_by_time_the_first_comes_after_the_delay_and_then_one_a_throttle_at_most
     assert evaluation.handle(Tick(1099.0)) == []
     assert evaluation.handle(Tick(1101.0)) == [SnapshotWanted()]
     assert evaluation.handle(Tick(2000.0)) == []
-    assert evaluation.handle(VersionReached(8)) == [EvaluationStarted(8, 8)]
+    assert evaluation.handle(VersionReached(8)) == [], "this snapshot is somebody else's"
+    assert evaluation.handle(VersionReached(8, asked=True)) == [EvaluationStarted(8, 8)]
     assert evaluation.handle(Tick(2000.0)) == []
     do_all(evaluation)
     assert evaluation.next_deadline() == 1131.0
@@ -123,8 +125,8 @@ def test_by_time_the_first_comes_after_the_delay_and_then_one_a_throttle_at_most
     assert evaluation.handle(Tick(1131.0)) == [SnapshotWanted()]
 
 
-def test_a_snapshot_wanted_from_a_model_that_is_lost_is_wanted_again():
-    for loss in (SnapshotLost(), Resumed(1.0)):
+def test_a_snapshot_wanted_and_not_had_is_wanted_again():
+    for loss in (SnapshotLost(), SnapshotFailed(), Resumed(1.0)):
         evaluation = an_evaluation(throttle=30.0)
         evaluation.handle(Began(0.0))
         assert evaluation.handle(Tick(0.0)) == [SnapshotWanted()]
@@ -394,3 +396,13 @@ def test_whatever_befalls_it_each_version_is_evaluated_once_and_exactly(seed):
     promised = list(range(10, reached + 1, 10))
     assert finished == [*promised, reached + 1]
     assert evaluation.results == {version: {"mean": 12.0} for version in finished}
+
+
+def test_a_wanted_snapshot_of_a_version_evaluated_already_does_not_end_evaluation_by_time():
+    evaluation = an_evaluation(steps=50, throttle=30.0)
+    evaluation.handle(Began(0.0))
+    evaluation.handle(VersionReached(50))
+    do_all(evaluation)
+    assert evaluation.handle(Tick(0.0)) == [SnapshotWanted()]
+    assert evaluation.handle(VersionReached(50, asked=True)) == []
+    assert evaluation.handle(Tick(30.0)) == [SnapshotWanted()]
