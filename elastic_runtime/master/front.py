@@ -146,6 +146,7 @@ class Front:
             self._finish(Outcome("failed", f"the model's own reader lists no records for {name}"))
             return
         self._job.begin({name: found})
+        self._narrator.listed(name)
         if name == EVALUATION:
             self._course.tell(EVALUATION, evaluation.Began(time.time()))
             if self._job.spec.kind is Kind.EVALUATION:

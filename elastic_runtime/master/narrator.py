@@ -20,7 +20,7 @@ from google.protobuf import json_format
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.home import Origin
-from elastic_runtime.master.job import TRAINING, Job, Outcome
+from elastic_runtime.master.job import EVALUATION, TRAINING, Job, Outcome
 from elastic_runtime.master.status import describe
 from elastic_runtime.observe import events, summary
 from elastic_runtime.observe.events import Event
@@ -33,7 +33,7 @@ from elastic_runtime.observe.report import Fact, render
 from elastic_runtime.platform.pods import Phase, Pod, Role, pod_name
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.flags import flags
-from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.job import JobSpec, Kind
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ Display = Callable[[LiveState], None]
 SAMPLE_SECONDS = 1.0
 LINE_SECONDS = 10.0
 REPORT_SECONDS = 30.0
+_MASTERS_END = {"succeeded": ("completed", 0), "failed": ("error", 1), "stopped": ("drained", 130)}
 
 
 class Narrator:
@@ -67,30 +68,41 @@ class Narrator:
         if self._spec.metrics_port:
             self._page = MetricsPage(self._metrics, port=self._spec.metrics_port)
             log.info("metrics are served on port %d", self._page.port)
-        main = self._job.main
-        total = (main.records_total if main else None) or 0
-        self._record(
-            events.JobStarted(
-                time=time.time(),
-                job=self._spec.job_name,
-                strategy=self._spec.distribution_strategy,
-                epochs=max(0, self._spec.num_epochs),
-                records_total=total,
-                resumed=self.resumed,
-            )
-        )
+        self._record_start(resumed=self.resumed)
         self._record(events.PodStarted(time=time.time(), pod=self._master, role=Role.MASTER))
         self._record(events.PodRunning(time=time.time(), pod=self._master, role=Role.MASTER))
         history = self._recorder.history
         last = history.last_sample
         self._progress = Progress(
-            started=history.begin, total=total, training_seconds=last.training_seconds if last else 0.0
+            started=history.begin,
+            total=history.records_total,
+            training_seconds=last.training_seconds if last else 0.0,
         )
         if self.resumed:
-            done = main.records_done if main else 0
+            done = self._job.main.records_done if self._job.main else 0
             log.info("job %s goes on where it was left: %d records done", self._spec.job_name, done)
         if self._job.evaluation is not None:
             log.info("Evaluation service started")
+
+    def listed(self, machine: str) -> None:
+        """The model's own reader told what there is to read."""
+        self._record_start(resumed=False)
+        self._progress.total = self._recorder.history.records_total
+        if machine == EVALUATION:
+            log.info("Evaluation service started")
+
+    def _record_start(self, *, resumed: bool) -> None:
+        main = self._job.main
+        self._record(
+            events.JobStarted(
+                time=time.time(),
+                job=self._spec.job_name,
+                strategy=self._spec.distribution_strategy,
+                epochs=max(0, self._spec.num_epochs) if self._spec.kind is Kind.TRAINING else 0,
+                records_total=(main.records_total if main else None) or 0,
+                resumed=resumed,
+            )
+        )
 
     def pod(self, pod: Pod, adopted: bool) -> None:
         """A pod's new state."""
@@ -256,6 +268,9 @@ class Narrator:
             self._write_report()
 
     def _say_progress(self, done: int, now: float, running: int) -> None:
+        if self._job.main is None:
+            log.info("%d of %d workers run", running, self._spec.num_workers)
+            return
         loss = "" if self._loss is None else f", loss {self._loss:.4g}"
         log.info(
             "%d of %s records done, %.0f records/s%s, version %d, %d of %d workers run",
@@ -274,9 +289,9 @@ class Narrator:
             log.info("Evaluation service stopped")
         self.sample()
         self._status = outcome.status
-        now = time.time()
+        now, (cause, code) = time.time(), _MASTERS_END[outcome.status]
         self._record(
-            events.PodEnded(time=now, pod=self._master, role=Role.MASTER, cause="completed", exit_code=0)
+            events.PodEnded(time=now, pod=self._master, role=Role.MASTER, cause=cause, exit_code=code)
         )
         self._record(events.JobEnded(time=now, status=outcome.status, error=outcome.error))
         self.pids.clear()

@@ -144,6 +144,8 @@ def verdict(summary: Summary) -> str:
 
 
 def _work(summary: Summary) -> str:
+    if not (summary.epochs or summary.records or summary.records_done):
+        return ""  # a job that only evaluates
     epochs = figures.plural(summary.epochs, "epoch")
     if summary.status == "succeeded" or not summary.records:
         return f"{figures.plural(summary.records_done, 'record')}" + (
