@@ -68,7 +68,7 @@ class Run:
         self.master: subprocess.Popen[bytes] | None = None
         self._run = runs.Run(self.name, self.folder)
 
-    # -- what the user does ---------------------------------------------------------------------------------
+    # What the user does
 
     def start(self, *more: str, before: Callable[[], None] | None = None) -> Run:
         """Give the command (again)."""
@@ -124,7 +124,7 @@ class Run:
             command, cwd=self.cwd, capture_output=True, text=True, timeout=SECONDS, check=False
         )
 
-    # -- how it is going ------------------------------------------------------------------------------------
+    # How it is going
 
     def status(self) -> master_pb2.StatusReply:
         """What the master says; without one, what it last wrote."""
@@ -225,7 +225,7 @@ class Run:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the job did not end within {seconds:g} s\n{self.report()}") from None
 
-    # -- what has to be true at the end ---------------------------------------------------------------------
+    # What has to be true at the end
 
     def assert_right_end(
         self, code: int = 0, status: str = "succeeded", *, exact: bool = True

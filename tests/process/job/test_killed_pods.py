@@ -1,4 +1,4 @@
-"""Any pod, or several, killed with -9 while a job trains: it ends right, and every record is accounted for."""
+"""Any pod, or several, killed with -9 while a job trains: it ends right, every record accounted for."""
 
 from __future__ import annotations
 

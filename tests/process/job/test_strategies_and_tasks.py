@@ -40,7 +40,14 @@ def test_a_local_job_survives_its_worker_before_and_after_a_checkpoint_and_its_m
     assert_evaluated_in_order(run, 30)
     newest = run.checkpoints / f"version-{summary['last_checkpoint']}"
 
-    evaluated = use(make_run, tmp_path / "e", "evaluate", f"--validation_data={data}", newest, "normalized")
+    evaluated = use(
+        make_run,
+        tmp_path / "e",
+        "evaluate",
+        f"--validation_data={data}",
+        checkpoint=newest,
+        model="normalized",
+    )
     [evaluation] = evaluated["evaluations"]
     assert evaluation["metrics"]["accuracy"] > 0.8
 
@@ -52,7 +59,14 @@ def test_predictions_of_a_checkpoint_cover_every_record(
     summary = run.assert_right_end(exact=False)
     assert 40 <= summary["version"] <= 40 + 2 * 4 * 4  # the leases in flight are finished
     newest = run.checkpoints / f"version-{summary['last_checkpoint']}"
-    use(make_run, tmp_path / "p", "predict", f"--prediction_data={data}", newest, "predicting")
+    use(
+        make_run,
+        tmp_path / "p",
+        "predict",
+        f"--prediction_data={data}",
+        checkpoint=newest,
+        model="predicting",
+    )
     files = list((tmp_path / "p").glob("*.predictions"))
     assert sum(len(path.read_text().splitlines()) for path in files) == 1200
 
@@ -81,14 +95,14 @@ def test_evaluations_come_once_and_in_order_even_through_a_new_master(make_run: 
 
 
 def assert_evaluated_in_order(run: Run, steps: int) -> None:
-    """Every multiple of `steps`, and the final version, once and in order, as the tutorials' grep finds them."""
+    """Every multiple of `steps`, and the final version, once and in order, as `grep` finds them."""
     said = [int(version) for version in re.findall(r"Evaluation metrics\[v=(\d+)\]", run.text())]
     final = run.assert_right_end()["version"]
     wanted = list(range(steps, final + 1, steps))
     assert said == wanted + ([final] if final % steps else [])
 
 
-def use(make_run: MakeRun, folder: Path, verb: str, given: str, checkpoint: Path, model: str) -> dict:
+def use(make_run: MakeRun, folder: Path, verb: str, given: str, *, checkpoint: Path, model: str) -> dict:
     """Evaluate or predict with a trained model."""
     folder.mkdir()
     run = make_run(given, f"--checkpoint_dir_for_init={checkpoint}", verb=verb, model=model, folder=folder)
