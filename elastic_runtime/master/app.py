@@ -81,7 +81,7 @@ class Master:
 
     def __init__(self, spec: JobSpec, platform: Platform, display: Display | None = None) -> None:
         self._spec, self._folder = spec, Path(spec.run_dir)
-        self._token = prepare.token(self._folder)
+        self._token = prepare.token(self._folder, by_hand=spec.num_workers == 0)
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._stopping = ""
         self._rows = 0

@@ -94,6 +94,9 @@ class Membership:
             except grpc.RpcError as error:
                 if error.code() not in _AWAY:
                     raise
+            except ValueError as error:  # what gRPC says of a channel closed a moment ago
+                if "closed" not in str(error):
+                    raise
             self._await_other(stub, next(delays))
 
     def _await_master(self, until: float) -> MasterStub:
