@@ -8,8 +8,8 @@ import secrets
 import shutil
 from pathlib import Path
 
-from elastic_runtime.data.readers import open_reader
-from elastic_runtime.errors import InputError
+from elastic_runtime.data import readers as data
+from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.master import journal
 from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, PREDICTION, TRAINING, Sources
 from elastic_runtime.master.ledger import Source
@@ -90,11 +90,21 @@ def find_sources(spec: JobSpec) -> Sources:
         return with_export(spec, {LISTING: [Source(name, 1) for name in origins(spec)]})
     sources = {}
     for name, origin in origins(spec).items():
-        found = open_reader(origin, {k: str(v) for k, v in spec.reader_arguments.items()}).sources()
+        found = _look(origin, {k: str(v) for k, v in spec.reader_arguments.items()})
         sources[name] = [Source(s.name, s.records, s.start) for s in found]
         if not any(s.records for s in found):
             raise InputError("there are no records", where=origin, remedy="name a folder with data")
     return with_export(spec, sources)
+
+
+def _look(origin: str, params: dict[str, str]) -> list[data.Source]:
+    """What is wrong with the data is bad input as long as nothing has been started."""
+    try:
+        return data.open_reader(origin, params).sources()
+    except InputError:
+        raise
+    except ElasticError as problem:
+        raise InputError(problem.what, where=problem.where, remedy=problem.remedy) from problem
 
 
 def origins(spec: JobSpec) -> dict[str, str]:

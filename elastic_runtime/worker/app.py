@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 EXIT_ERROR = 1
 FLUSH_SECONDS = 10.0
 MODEL_PAUSE_SECONDS = 0.5
+NO_MEMORY = ("failed to map segment", "Cannot allocate memory", "bad_alloc", "ResourceExhaustedError")
+"""How libraries, the kernel, C++ and TensorFlow say it; none of them by a MemoryError."""
 
 
 class _EraEnded(Exception):
@@ -100,6 +102,8 @@ class Worker:
         except Exception as problem:
             log.exception("this worker cannot go on")
             error = f"{type(problem).__name__}: {problem}"
+            if any(sign in error for sign in NO_MEMORY):
+                return self._leave_failed(f"out of memory: {error}", EXIT_OUT_OF_MEMORY, fatal=False)
             return self._leave_failed(error, EXIT_ERROR, fatal=False, trace=_trace_of(problem))
         finally:
             self._close()
