@@ -20,6 +20,7 @@ from tensorflow.python.eager.cancellation import CancellationManager
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.model.user_code import told, user_code
+from elastic_runtime.ps.memory import keep_freed_memory
 
 PREFETCHED_BATCHES = 4
 
@@ -155,6 +156,7 @@ class _Flow:
         step = tf.function(iterator.get_next, autograph=False).get_concrete_function()
         self._step = self._cancellation.get_cancelable_function(step)
         self._waiting_since: float | None = None
+        self._begun = False
         self._closed = threading.Event()
         self._watch = threading.Thread(target=self._cancel_when_overdue, name="feed-watch", daemon=True)
         self._watch.start()
@@ -168,6 +170,9 @@ class _Flow:
             number, batch = self._step()
         finally:
             self._waiting_since = None
+        if not self._begun:
+            self._begun = True
+            keep_freed_memory()  # a generator that begins makes malloc give back what each step needs
         return int(number), batch
 
     def close(self) -> None:
