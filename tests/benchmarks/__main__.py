@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks.page import Result, page, surroundings, table
 
-BENCHMARKS = ("recordio", "parameter_server", "local_training", "scaling", "faults", "ledger")
+BENCHMARKS = ("recordio", "parameter_server", "local_training", "local_job", "scaling", "faults", "ledger")
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.measured_job import MODELS, Accepted, MeasuredJob, worker
+from tests.benchmarks.measured_job import MODELS, Accepted, MeasuredJob, worker, write_records
 from tests.benchmarks.rows import Row
 
 KILLS = RESTARTS = 5
@@ -69,18 +69,18 @@ def _rows(name: str, seconds: Sequence[float], theirs: float, bar: str) -> list[
 
 def _disturbed_job() -> tuple[list[Kill], list[float], list[Accepted]]:
     """The kills, the moments at which the restarting command was given, and what was accepted when."""
-    records = [row.tobytes() for row in np.random.default_rng(1).random((50_000, 16), np.float32)]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        MeasuredJob(Path(folder), model="tiny.py", records=records, options=OPTIONS) as job,
-    ):
-        job.start()
-        job.await_first_step(0)
-        job.await_first_step(1)
-        kills = [_kill_worker(job, number) for number in range(KILLS)]
-        restarts = [_restart_master(job) for _ in range(RESTARTS)]
-        _calm()
-        return kills, restarts, job.end()
+    values = np.random.default_rng(1).random((50_000, 16), np.float32)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data = write_records(folder / "data", (row.tobytes() for row in values))
+        with MeasuredJob(folder / "job", model=MODELS / "tiny.py", data=data, options=OPTIONS) as job:
+            job.start()
+            job.await_first_step(0)
+            job.await_first_step(1)
+            kills = [_kill_worker(job, number) for number in range(KILLS)]
+            restarts = [_restart_master(job) for _ in range(RESTARTS)]
+            _calm()
+            return kills, restarts, job.end()
 
 
 def _kill_worker(job: MeasuredJob, number: int) -> Kill:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from elastic_runtime.platform.pods import Role, pod_name
 from elastic_runtime.platform.process.folder import RunFolder
 
 MODELS = Path(__file__).parent / "models"
-JOB = "bench"
+JOB, FILE = "bench", "data-00000"
 PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.05
 STEP_LINE = "Loss ="  # in a worker's log after its first step
@@ -48,19 +48,19 @@ class MeasuredJob:
         self,
         folder: Path,
         *,
-        model: str,
-        records: Sequence[bytes],
+        model: Path,
+        data: Path,
         options: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        folder.mkdir()
         self._folder, self._environment = folder, {**os.environ, **(environment or {})}
         self._run = Run(JOB, folder / "run")
         self._pods = RunFolder(self._run.folder)
-        _write(folder / "data" / "data-00000", records)
         self._command = [
             *(sys.executable, "-m", "elastic_runtime", "train", f"--job_name={JOB}", "--platform=process"),
-            *(f"--run_dir={self._run.folder}", f"--model_def={MODELS / model}", "--num_epochs=0"),
-            *(f"--training_data={folder / 'data'}", *options),
+            *(f"--run_dir={self._run.folder}", f"--model_def={model}", "--num_epochs=0"),
+            *(f"--training_data={data}", *options),
         ]
         self._master: subprocess.Popen[bytes] | None = None
 
@@ -82,6 +82,16 @@ class MeasuredJob:
                 self._command, stdout=output, stderr=output, env=self._environment, start_new_session=True
             )
         return now
+
+    def records_per_second(self, *, workers: int, records_per_shard: int, seconds: float) -> float:
+        """Start, measure for so long once all workers train, and `end`; all shards must be of that size."""
+        self.start()
+        for number in range(workers):
+            self.await_first_step(number)
+        begin = time.time()
+        time.sleep(seconds)
+        times = [shard.time for shard in self.end() if shard.time >= begin]
+        return (len(times) - 1) * records_per_shard / (times[-1] - times[0])
 
     def kill_master(self) -> None:
         """SIGKILL; it is gone on return."""
@@ -153,9 +163,11 @@ def _kill_group(pid: int) -> None:
         os.close(process)
 
 
-def _write(path: Path, records: Sequence[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    writer = recordio.Writer(str(path))
+def write_records(folder: Path, records: Iterable[bytes]) -> Path:
+    """Make a folder with one file of records, in chunks as the converters write them; the folder."""
+    folder.mkdir()
+    writer = recordio.Writer(str(folder / FILE), chunk_bytes=1 << 20)
     for record in records:
         writer.write(record)
     writer.close()
+    return folder
