@@ -53,6 +53,7 @@ EXIT = {"succeeded": 0, "failed": 1, "stopped": 130}
 
 def run(spec: JobSpec, display: Display | None = None) -> int:
     """See a job through on this machine. Raises `InputError` before anything was started."""
+    prepare.can_run(spec)
     folder = Path(spec.run_dir)
     with claim(folder, spec.job_name):
         if spec.restart:

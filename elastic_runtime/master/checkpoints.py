@@ -127,5 +127,6 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as problem:
-        raise InputError(f"not a whole checkpoint: {problem}", where=str(path)) from None
+        remedy = "name a version-N folder that holds checkpoint.json"
+        raise InputError(f"not a whole checkpoint: {problem}", where=str(path), remedy=remedy) from None
     return found

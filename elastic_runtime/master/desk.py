@@ -108,8 +108,13 @@ class Desk:
                 reply.states.extend(_to_message(state) for state in granted.states)
         return reply
 
-    async def report(self, request: master_pb2.ReportRequest) -> master_pb2.ReportReply:
-        """Hand a report to the machine it concerns; refused if the lease is not the worker's (any more)."""
+    async def report(
+        self, request: master_pb2.ReportRequest, *, accepted: Callable[[], None]
+    ) -> master_pb2.ReportReply:
+        """Hand a report to the machine it concerns; refused if the lease is not the worker's (any more).
+
+        What follows from it beside is done by `accepted` before anything becomes durable: both or none.
+        """
         if request.key.era != self._job.era:
             return master_pb2.ReportReply(
                 reason="the model went back to an earlier state: this lease is void"
@@ -119,6 +124,8 @@ class Desk:
             return master_pb2.ReportReply(reason=f"this job has no {machine}")
         effects = self._tell(machine, event_of(request, time.time()))
         refused = [effect.reason for effect in effects if isinstance(effect, ledger.Refused)]
+        if not refused:
+            accepted()
         if request.WhichOneof("what") != "progress":
             await self._durable()
         return master_pb2.ReportReply(accepted=not refused, reason=refused[0] if refused else "")

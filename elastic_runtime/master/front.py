@@ -122,12 +122,11 @@ class Front:
             if what == "failed":
                 self._show_once(request.failed.traceback)
             self._versions.reached(version)
-        reply = await self._desk.report(request)
-        if reply.accepted and what == "finished":
-            self._finished(request)
-        return reply
+        return await self._desk.report(request, accepted=lambda: self._accepted(request))
 
-    def _finished(self, request: master_pb2.ReportRequest) -> None:
+    def _accepted(self, request: master_pb2.ReportRequest) -> None:
+        if request.WhichOneof("what") != "finished":
+            return
         finished, kind = request.finished, request.key.kind
         if kind == master_pb2.LIST_SOURCES:
             self._listed(request)
@@ -141,6 +140,8 @@ class Front:
     def _listed(self, request: master_pb2.ReportRequest) -> None:
         """The model's own reader told what there is of one kind."""
         name = list(prepare.origins(self._job.spec))[request.key.shard]
+        if name in self._job.machines:
+            return  # told once more, because the answer was lost
         found = [Source(s.source, s.end - s.start, s.start) for s in request.finished.sources]
         if not any(source.records for source in found):
             self._finish(Outcome("failed", f"the model's own reader lists no records for {name}"))

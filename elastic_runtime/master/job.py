@@ -90,8 +90,8 @@ class Job:
 
     @property
     def listed(self) -> bool:
-        """Whether it is known what there is to read."""
-        return LISTING not in self.machines or self.machines[LISTING].finished
+        """Whether it is known what there is to read of each kind."""
+        return all(source.name in self.machines for source in self._sources.get(LISTING, ()))
 
     @property
     def worked_through(self) -> bool:

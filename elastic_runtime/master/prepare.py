@@ -15,7 +15,7 @@ from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, PREDICTION, 
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.rpc.token import token_from_environment
-from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.job import JobSpec, Kind
 from elastic_runtime.spec.model_path import resolve
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
@@ -41,6 +41,16 @@ def begin_anew(run_dir: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def can_run(spec: JobSpec) -> None:
+    """Refuse what this version cannot do, before anything is written."""
+    if spec.kind is Kind.TRAINING and spec.distribution_strategy == "AllreduceStrategy":
+        raise InputError(
+            "AllreduceStrategy is not part of this version",
+            where="--distribution_strategy",
+            remedy="use ParameterServerStrategy or Local",
+        )
 
 
 def same_work(run_dir: Path, spec: JobSpec) -> None:
