@@ -61,9 +61,9 @@ class Service(master_pb2_grpc.MasterServicer):
 
     async def Join(self, request: master_pb2.Member, context: Context) -> AsyncIterator[master_pb2.Order]:
         """Stream orders until the member or the master ends the call."""
-        await context.send_initial_metadata(())
         connection = self._answers.joined(request)
         try:
+            await context.send_initial_metadata(())  # the member's other calls begin when it comes
             while (order := await connection.orders.get()) is not None:
                 yield order
         finally:

@@ -24,6 +24,8 @@ from elastic_runtime.rpc import master_pb2
 
 log = logging.getLogger(__name__)
 
+REJOIN_SECONDS = 10.0
+
 
 class ServedHome:
     """The model is on parameter servers, each with its part."""
@@ -95,6 +97,7 @@ class ServedHome:
     async def save(self, version: int, directory: Path) -> int:
         """Every part writes its file."""
         era = self._era
+        await self._until(self._all_known, seconds=REJOIN_SECONDS)  # a new master meets them one by one
         await (await self._reach()).save(version, str(directory))
         if era != self._era:
             raise ElasticError("the model changed while it was saved")

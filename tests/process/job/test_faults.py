@@ -38,7 +38,7 @@ def test_an_exception_in_feed_is_shown_once_and_fails_the_job_with_the_record_ra
 
 def test_a_worker_that_stood_still_longer_than_its_lease_reports_in_vain(make_run: MakeRun) -> None:
     run = make_run("--num_workers=2", "--lease_timeout=4")
-    run.pace(0.01)
+    run.pace(0.02)
     run.start().until_training(workers=2)
     run.until_done(100)
     run.kill("worker-0", number=signal.SIGSTOP)

@@ -15,7 +15,7 @@ class Reader:
         return {f"{self.data_origin}-{part}": (0, 300) for part in range(2)}
 
     def read_records(self, task):
-        for number in range(task.start, task.end):
+        for number in range(task.shard.start, task.shard.end):
             x = np.random.default_rng(number).normal(size=8).astype(np.float32)
             yield tf.io.serialize_tensor(np.append(x, np.float32(x.sum() > 0))).numpy()
 
