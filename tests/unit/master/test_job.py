@@ -10,7 +10,7 @@ import pytest
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.evaluation import MetricState
 from elastic_runtime.master.home import Origin
-from elastic_runtime.master.job import EVALUATION, EXPORT, TRAINING, Job, Outcome
+from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.spec.job import JobSpec
 
@@ -159,3 +159,15 @@ def test_work_is_listed_before_anything_else_and_exported_after_everything_else(
         world.step()
     assert job.open_machines() == [EVALUATION, TRAINING, EXPORT]
     assert not job.complete
+
+
+def test_a_job_whose_listing_is_in_but_not_yet_begun_is_not_complete(tmp_path):
+    job = Job(a_spec(tmp_path, output=""), lambda row: None)
+    job.begin({LISTING: [Source(TRAINING, 1), Source(EVALUATION, 1)]})
+    for serial, kind in enumerate((TRAINING, EVALUATION), start=1):
+        assert job.open_machines() == [LISTING]
+        [granted] = job.tell(LISTING, ledger.Ask("w0", 0.0, serial))
+        job.tell(LISTING, ledger.Finished("w0", granted.lease, 0, 0.0))
+        assert not job.complete
+        job.begin({kind: [Source("a", 10)]})
+    assert job.open_machines() == [EVALUATION, TRAINING]
