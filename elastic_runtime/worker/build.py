@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from elastic_runtime.data.readers import Metadata, Reader, adapt, open_reader
 from elastic_runtime.errors import InputError
 from elastic_runtime.model.callbacks import Callbacks
@@ -37,6 +39,7 @@ SYMBOLS = (
 
 def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token: str) -> Compute:
     """Everything that computes, ready for its first era."""
+    keras.utils.set_random_seed(spec.seed)
     module = _module(spec)
     readers = _readers(spec, module)
     feeds = {kind: _feed(spec, module, kind, reader) for kind, reader in readers.items()}
