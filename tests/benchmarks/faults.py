@@ -28,7 +28,7 @@ KILLS = RESTARTS = 5
 BARE_STARTS = 3
 CALM_SECONDS = (2.0, 3.0)  # before each fault, so that it comes at any moment of a shard
 STALL_SECONDS = 3.0  # a pause that begins this soon after a kill is due to it
-OPTIONS = ("--num_workers=2", "--grads_to_wait=2", "--records_per_task=8192")
+OPTIONS = ("--num_workers=2", "--grads_to_wait=2", "--records_per_task=2048")
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,8 @@ class MeasuredJob:
     def end(self) -> list[Accepted]:
         """Kill everything; what was accepted in the job's whole life, in order."""
         self._kill_all()
-        _, rows = read_only(self._run.folder / "journal.sqlite")
+        snapshot, rows = read_only(self._run.folder / "journal.sqlite")
+        assert snapshot is None, "the journal was tidied up meanwhile: measure for a shorter time"
         return [Accepted(row[5], row[2]) for row in rows if row[:2] == ["training", "Finished"]]
 
     def _is_live(self) -> bool:
