@@ -163,7 +163,7 @@ class Master:
             log.info("job %s has succeeded already (--restart begins it anew)", self._spec.job_name)
             self._narrator.verdict()
             return True
-        if outcome is not None:
+        if self._job.ended_badly:
             self._job.reopen()
         self._resume(time.time())
         return False

@@ -104,6 +104,14 @@ class Job:
         """Nothing is left to do at all."""
         return self.worked_through and (EXPORT not in self.machines or self.machines[EXPORT].finished)
 
+    @property
+    def ended_badly(self) -> bool:
+        """It was ended without success, be it that its master died before it had said so."""
+        if self.outcome is not None:
+            return self.outcome.status != "succeeded"
+        failed = any(machine.failed for name, machine in self.machines.items() if name != FLEET)
+        return failed or (self.fleet.ending and not self.complete)
+
     def open_machines(self) -> list[str]:
         """Those that may hand out work now, in the order in which they are asked."""
         if not self.listed:

@@ -87,6 +87,11 @@ class Evaluation:
         """Nothing is being evaluated or waits for it."""
         return self._open is None and not self._waiting
 
+    @property
+    def failed(self) -> bool:
+        """A shard failed for the last time."""
+        return self._open is not None and self._open.ledger.failed
+
     def snapshots(self) -> list[int]:
         """The versions whose snapshots are still needed."""
         opened = [self._open.snapshot] if self._open and self._open.kind is Kind.SHARD else []

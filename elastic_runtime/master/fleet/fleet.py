@@ -98,6 +98,11 @@ class Fleet:
             self._seats.add(Role.WORKER, index)
 
     @property
+    def ending(self) -> bool:
+        """No pod is started any more."""
+        return self._stage is not Stage.SERVING
+
+    @property
     def running_workers(self) -> int:
         """How many workers run now."""
         return self._seats.workers(SeatState.RUNNING)

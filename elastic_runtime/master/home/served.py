@@ -62,6 +62,8 @@ class ServedHome:
             self.copies.joined(member.name)
             return
         self._here[member.index] = member
+        if member.state == "ready" and member.era != self._era:
+            self._known[member.index] = ""  # an earlier master died while it brought the model back
         self._changed.set()
         if self._all_known():
             self._tell_workers()

@@ -98,11 +98,11 @@ class PSTrainer:
         self._pending = None
         self._open(addresses, era)
         initial = 0 if self._pulled < 0 else self._pulled
-        self._client_now.initialize(
-            self._flat.layout, self._weights, self._state, self._config, version=initial
-        )
         self._version = -1
         with _passing_refusals():
+            self._client_now.initialize(
+                self._flat.layout, self._weights, self._state, self._config, version=initial
+            )
             self._pulled = self._client_now.pull(self._weights, self._state)
         self._flat.assign(self._weights, self._state)
 
