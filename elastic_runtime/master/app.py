@@ -161,7 +161,7 @@ class Master:
         outcome = self._job.outcome
         if outcome is not None and outcome.status == "succeeded":
             log.info("job %s has succeeded already (--restart begins it anew)", self._spec.job_name)
-            self._narrator.verdict()
+            self._narrator.over(outcome)
             return True
         if self._job.ended_badly:
             self._job.reopen()

@@ -301,10 +301,17 @@ class Narrator:
         if self._page is not None:
             self._page.close()
         log.info("the report is %s", self._folder / "report.html")
-        self.verdict()
+        self._verdict()
 
-    def verdict(self) -> None:
-        """The last line."""
+    def over(self, outcome: Outcome) -> None:
+        """An earlier master has ended the job; if it died before it had said so, that is done now."""
+        if self._recorder.history.ended is None:
+            self.begin()
+            self.end(outcome)
+        else:
+            self._verdict()
+
+    def _verdict(self) -> None:
         log.info("%s", summary.verdict(self._summary()))
 
     def status(self) -> master_pb2.StatusReply:

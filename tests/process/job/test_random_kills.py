@@ -19,9 +19,9 @@ def test_random_kills_of_all_pods_leave_an_exact_ledger(make_run: MakeRun) -> No
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     run = make_run(
-        "--num_workers=2", "--num_ps_pods=2", "--num_epochs=3", "--checkpoint_steps=20", "--use_async"
+        "--num_workers=2", "--num_ps_pods=2", "--num_epochs=2", "--checkpoint_steps=20", "--use_async"
     )
-    run.pace(0.004)
+    run.pace(0.02)
     run.start().until_training(workers=1)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
