@@ -8,6 +8,7 @@ What may come from the user's code fails the shard, loudly; the worker itself li
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import queue
@@ -24,13 +25,18 @@ from elastic_runtime.platform.pods import EXIT_DRAINED, EXIT_OUT_OF_MEMORY
 from elastic_runtime.ps.client import PSUnavailable
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway, Membership
+from elastic_runtime.worker.effort import Effort
+from elastic_runtime.worker.hand import Hand
+from elastic_runtime.worker.interrupts import Draining, Enough, EraEnded, Released, WorkOver
 from elastic_runtime.worker.link import MasterLink
+from elastic_runtime.worker.notice import Notice
 from elastic_runtime.worker.orders import Inbox, Orders
 from elastic_runtime.worker.reports import Reports
 from elastic_runtime.worker.supply import ShardSupply
 from elastic_runtime.worker.work import Broken, NoMoreWork, Wake, Work
 
 if TYPE_CHECKING:
+    from elastic_runtime.worker.allreduce.company import Company
     from elastic_runtime.worker.compute import Compute, Step
 
 log = logging.getLogger(__name__)
@@ -38,20 +44,12 @@ log = logging.getLogger(__name__)
 EXIT_ERROR = 1
 FLUSH_SECONDS = 10.0
 MODEL_PAUSE_SECONDS = 0.5
+IDLE_SECONDS = 0.1
+"""While no member of its world has records, a worker looks so often whether one has got some."""
+_MAIN = (master_pb2.TRAINING, master_pb2.PREDICTION)
+"""What a job is about, and its effort is measured by."""
 NO_MEMORY = ("failed to map segment", "Cannot allocate memory", "bad_alloc", "ResourceExhaustedError")
 """How libraries, the kernel, C++ and TensorFlow say it; none of them by a MemoryError."""
-
-
-class _EraEnded(Exception):
-    """The model went back to an earlier state: the work in hand is void."""
-
-
-class _Released(Exception):
-    """The leases in hand are void: others have them."""
-
-
-class _Draining(Exception):
-    """This worker shall leave after the minibatch in hand."""
 
 
 class Worker:
@@ -63,6 +61,7 @@ class Worker:
         self._inbox: Inbox = queue.SimpleQueue()
         self._orders = Orders(self._inbox)
         self._compute: Compute | None = None
+        self._company: Company | None = None  # of those that hold the model with this worker (AllReduce)
         self._topology: master_pb2.Topology | None = None
         self._era = 0
         self._membership = Membership(
@@ -70,15 +69,17 @@ class Worker:
             self._describe,
             self._hear,
             orphan_timeout=orphan_timeout,
-            on_orphaned=lambda: self._orders.drain("orphaned"),
+            on_orphaned=lambda: self._hear(master_pb2.Order(drain=master_pb2.DrainOrder(reason="orphaned"))),
             token=token,
         )
         self._link = MasterLink(self._membership, worker=name, incarnation=self._incarnation)
-        self._reports = Reports(self._link)
+        self._effort = Effort()
+        self._reports = Reports(self._link, self._effort)
         self._supply = ShardSupply(self._link, self._inbox, self._reports, self._deliver)
-        self._in_hand: list[Work] = []
-        self._begun = False  # whether the work in hand has seen a minibatch
-        self._void_upto = 0  # works up to this number were let go before they arrived
+        self._hand = Hand(self._inbox, self._reports, self._supply)
+        self._notice = Notice()
+        self._enough = ""  # why no more training is wanted
+        self._starting = True  # the main thread makes the model and does not look at its orders
 
     def run(self, build: Callable[[str, str], Compute]) -> int:
         """Live; `build(specification, incarnation)` makes the computing half. Returns the exit code."""
@@ -86,12 +87,17 @@ class Worker:
         self._membership.start()
         try:
             self._compute = build(self._link.settings(), self._incarnation)
+            self._company = self._accompany(self._compute)
+            self._starting = False
             self._settle()
             self._supply.start(self._era)
             self._work()
+            self._part()
             return self._leave("completed", 0)
-        except _Draining as order:
+        except Draining as order:
             return self._drain(str(order))
+        except WorkOver:
+            return self._leave("completed", 0)
         except MasterAway:
             log.warning("the master is gone: this worker ends")
             return EXIT_ERROR
@@ -108,11 +114,18 @@ class Worker:
         finally:
             self._close()
 
+    def _accompany(self, compute: Compute) -> Company | None:
+        if compute.together is None:
+            return None
+        from elastic_runtime.worker.allreduce.company import Company
+
+        return Company(compute.together, self._link, obey=self._obey, show_present=compute.show_present)
+
     def _work(self) -> None:
         while True:
             try:
                 self._obey()
-                item = self._inbox.get()
+                item = self._next()
                 match item:
                     case NoMoreWork():
                         return
@@ -122,83 +135,153 @@ class Worker:
                         self._do(item)
                     case Wake():
                         pass
-            except _EraEnded:
+            except EraEnded:
                 self._settle()
-            except _Released as order:
-                self._give_back(str(order))
+            except Released as order:
                 self._computing.forget_delivered()
-                self._void_upto = self._supply.number
+                self._hand.hand_back_all(str(order))
+            except Enough as reason:
+                self._leave_training(str(reason))
+
+    def _next(self) -> Work | NoMoreWork | Broken | Wake:
+        """What is next in the inbox; a worker that is waited for by others takes part without records."""
+        while self._company is not None and self._inbox.empty():
+            if not self._company.idle(self._computing.idle):
+                with contextlib.suppress(queue.Empty):
+                    return self._inbox.get(timeout=IDLE_SECONDS)
+            self._obey()
+        return self._inbox.get()
 
     def _do(self, work: Work) -> None:
         """Carry out one piece of work and report it; the user's errors fail the shard, not the worker."""
-        self._in_hand = [work]
-        if work.key.era != self._era or work.number <= self._void_upto:
-            self._hand_back([work], "its records were let go")
+        if not self._hand.take(work, self._era):
             return
-        self._begun = False
+        self._effort.begin(work.records)
         try:
             finished = self._computing.perform(work, self._step)
-        except (_EraEnded, _Released, _Draining, MasterAway, MemoryError):
+        except (EraEnded, Released, Enough, WorkOver, MasterAway, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001 - whatever the user's code raises is reported
             error = (
                 str(problem) if isinstance(problem, ElasticError) else f"{type(problem).__name__}: {problem}"
             )
             self._reports.failed(work.key, error=error, trace=_trace_of(problem), fatal=_is_final(problem))
+            if self._company is not None:
+                self._company.stumble()
         else:
+            if work.kind in _MAIN:
+                self._effort.end()
+            self._tell_finished(work, finished)
+        self._hand.put_down()
+
+    def _tell_finished(self, work: Work, finished: master_pb2.Finished) -> None:
+        if self._company is None or work.kind != master_pb2.TRAINING:
             self._reports.finished(work.key, finished)
-        self._in_hand = []
-        self._supply.finished_one()
+            return
+        self._hand.wait_to_settle(work)
+        self._company.when_settled(lambda: self._hand.settled(work, finished))
 
     def _step(self, work: Work, step: Step) -> None:
         """Run one minibatch, between orders, through absences of the model's holders."""
+        trains = work.kind == master_pb2.TRAINING
+        if trains and (reason := self._enough or self._computing.enough()):
+            raise Enough(reason)
+        self._effort.read()
+        attempt = functools.partial(self._attempt, step, counts=work.kind in _MAIN)
+        if self._company is not None and trains:
+            self._company.run(attempt)
+        else:
+            if self._company is not None:
+                self._company.attend(self._computing.idle)
+            self._run(attempt)
+        self._reports.progress(work.key, step.measure)
+
+    def _attempt(self, step: Step, *, counts: bool) -> None:
+        self._hand.begin()
+        if counts:
+            self._effort.run(step.run, step.records)
+        else:
+            step.run()
+
+    def _leave_training(self, reason: str) -> None:
+        """Of the model as it is now nothing more will be trained here, whatever was leased for it."""
+        log.info("the training is over: %s", reason)
+        self._computing.forget_delivered()
+        version, asked = self._computing.trainer.version, self._computing.stop_requested
+        self._hand.leave(reason, version=version, asked=asked)
+
+    def _run(self, step: Callable[[], None]) -> None:
         told = False
         while True:
             self._obey()
             try:
-                self._begun = True
-                step.run()
+                step()
                 break
             except PSUnavailable as problem:
+                if self._notice.given:
+                    raise Draining("SIGTERM") from problem
                 if not told:
                     log.info("waiting for the model: %s", problem)
                     told = True
                 self._orders.wait(MODEL_PAUSE_SECONDS)
-        self._reports.progress(work.key, step.measure)
 
     def _obey(self) -> None:
         for order in self._orders.take():
             self._obey_one(order)
+        if self._notice.given:
+            self._go_or_finish()
+
+    def _go_or_finish(self) -> None:
+        """What was begun is finished first, if there is time for it; the rest goes back at once."""
+        seconds = self._effort.seconds_left() if self._hand.is_at_work else None
+        if seconds is None or not self._notice.leaves(seconds):
+            raise Draining("SIGTERM")
+        self._supply.stop()
+        self._hand.hand_back_unbegun("SIGTERM")
 
     def _obey_one(self, order: master_pb2.Order) -> None:
         match order.WhichOneof("order"):
             case "topology":
                 self._topology = order.topology
                 if order.topology.ready and order.topology.era != self._era:
-                    raise _EraEnded
+                    raise EraEnded
+            case "call_in" if self._company is not None:
+                self._company.call_in(order.call_in)
             case "drain":
-                raise _Draining(order.drain.reason)
+                raise Draining(order.drain.reason)
             case "release":
-                raise _Released(order.release.reason)
+                raise Released(order.release.reason)
+            case "enough":
+                self._enough = order.enough.reason
             case "offer_copy":
                 self._offer_copy(order.offer_copy)
             case "save":
                 self._save(order.save)
+            case "snapshot" if self._company is not None:
+                self._company.want_snapshot()
             case "snapshot":
+                self._computing.show_present()
                 self._link.reached(era=self._era, version=self._computing.holder.snapshot())
             case "drop_snapshot":
                 self._computing.holder.drop_snapshot(order.drop_snapshot.version)
 
     def _settle(self) -> None:
         """Wait for a model that is ready, and begin its era: leases of the older one are void."""
-        self._hand_back(self._in_hand, "the model went back")
+        self._hand.hand_back("the model went back")
+        self._enough = ""
+        if self._company is not None:
+            self._computing.go_back()
+            self._company.enter()
+            self._era = self._company.era
+            self._supply.enter(self._era)
+            return
         told = ""
         while missing := self._enter():
             if missing != told:
                 log.info("waiting for the model: %s", missing)
                 told = missing
             self._orders.wait(MODEL_PAUSE_SECONDS)
-            with contextlib.suppress(_EraEnded, _Released):  # nothing is in hand
+            with contextlib.suppress(EraEnded, Released):  # nothing is in hand
                 self._obey()
         self._supply.enter(self._era)
 
@@ -229,6 +312,7 @@ class Worker:
 
     def _save(self, order: master_pb2.SaveOrder) -> None:
         error, version = "", order.version
+        self._computing.show_present()
         try:
             version = self._computing.holder.save(Path(order.directory), order.version)
         except (ElasticError, OSError) as problem:
@@ -240,27 +324,14 @@ class Worker:
         """Give back what is in hand, and go."""
         log.info("draining: %s", reason)
         self._supply.stop()
-        self._give_back(reason)
+        self._part()
+        self._hand.hand_back_all(reason)
         return self._leave("drained", EXIT_DRAINED)
 
-    def _give_back(self, reason: str) -> None:
-        """Hand back every lease; the master counts the first of them as begun."""
-        self._hand_back(self._in_hand + self._unbegun(), reason)
-
-    def _hand_back(self, works: list[Work], reason: str) -> None:
-        for work in works:
-            begun = work.records if work in self._in_hand and self._begun else 0
-            self._reports.given_back(work.key, reason=reason, records=begun)
-            self._supply.finished_one()
-        self._in_hand = []
-
-    def _unbegun(self) -> list[Work]:
-        works = []
-        while not self._inbox.empty():
-            item = self._inbox.get()
-            if isinstance(item, Work):
-                works.append(item)
-        return works
+    def _part(self) -> None:
+        """Leave the others in order."""
+        if self._company is not None:
+            self._company.part()
 
     def _leave(self, reason: str, code: int) -> int:
         self._reports.flush(FLUSH_SECONDS)
@@ -281,14 +352,24 @@ class Worker:
         self._membership.close()
         self._supply.join(5)
         self._reports.close()
+        if self._company is not None:
+            self._company.close()
         if self._compute is not None:
             self._compute.close()
 
     def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
-        self._orders.drain("SIGTERM")
+        if self._starting:
+            self._starting = False
+            raise Draining("SIGTERM")
+        self._notice.give()
+        self._inbox.put(Wake())
 
     def _hear(self, order: master_pb2.Order) -> None:
         """Have the main thread obey; if it waits for a part of the model that is no more, end that."""
+        if order.HasField("drain") and self._starting:
+            os.kill(os.getpid(), signal.SIGTERM)  # the main thread is deep in imports
+        if order.HasField("call_in") and self._company is not None:
+            self._company.hear(order.call_in)
         if order.HasField("offer_copy") and self._compute is not None and self._compute.copier is not None:
             self._compute.copier.abandon()
         self._orders.put(order)
@@ -304,6 +385,8 @@ class Worker:
             state="ready" if self._era else "fresh",
             version=copier.copy_version if copier else -1,
             era=self._era,
+            world=self._company.world if self._company else 0,
+            rank=self._company.rank if self._company else 0,
         )
 
     def _deliver(self, number: int, reply: master_pb2.LeaseReply) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import keras
 
@@ -14,9 +14,9 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.model.callbacks import Callbacks
 from elastic_runtime.model.module import ModelModule, load
 from elastic_runtime.rpc import master_pb2
-from elastic_runtime.spec.flags import flags
 from elastic_runtime.spec.job import JobSpec, Kind
 from elastic_runtime.spec.model_path import resolve
+from elastic_runtime.spec.model_text import renamed
 from elastic_runtime.worker.compute import FEEDS, Compute
 from elastic_runtime.worker.feed import ShardFeed
 from elastic_runtime.worker.metrics import Evaluator
@@ -24,17 +24,10 @@ from elastic_runtime.worker.trainers.base import Trainer
 from elastic_runtime.worker.trainers.local import LocalTrainer
 from elastic_runtime.worker.trainers.ps import PSTrainer
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from elastic_runtime.worker.allreduce.trainer import AllreduceTrainer
 
-SYMBOLS = (
-    "feed",
-    "loss",
-    "optimizer",
-    "eval_metrics_fn",
-    "callbacks",
-    "custom_data_reader",
-    "prediction_outputs_processor",
-)
+log = logging.getLogger(__name__)
 
 
 def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token: str) -> Compute:
@@ -46,9 +39,11 @@ def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token
     trainer = _trainer(spec, module, worker=worker, worker_id=worker_id, incarnation=incarnation, token=token)
     element_spec = next(iter(feeds.values())).element_spec
     trainer.build(element_spec)
-    held = isinstance(trainer, LocalTrainer) and spec.kind is Kind.TRAINING
+    trains = spec.kind is Kind.TRAINING
+    local, together = spec.distribution_strategy == "Local", spec.distribution_strategy == "AllreduceStrategy"
     return Compute(
         trainer=trainer,
+        together=cast("AllreduceTrainer", trainer) if trains and together else None,
         readers=readers,
         feeds=feeds,
         evaluator=_evaluator(module, trainer, feeds[master_pb2.EVALUATION]) if spec.validation_data else None,
@@ -66,16 +61,15 @@ def build(spec: JobSpec, *, worker: str, worker_id: int, incarnation: str, token
         worker_id=worker_id,
         batch_size=spec.minibatch_size,
         log_loss_steps=spec.log_loss_steps,
-        snapshot_steps=(spec.evaluation_steps, spec.checkpoint_steps) if held else (),
+        snapshot_steps=(spec.evaluation_steps, spec.checkpoint_steps) if trains and local else (),
+        max_step=spec.max_step,
     )
 
 
 def _module(spec: JobSpec) -> ModelModule:
     path = resolve(spec.model_zoo, spec.model_def)
-    defaults = {flag.name: flag.info.default for flag in flags(JobSpec)}
-    renamed = {name: getattr(spec, name) for name in SYMBOLS if getattr(spec, name) != defaults[name]}
     zoo = Path(spec.model_zoo) if spec.model_zoo else None
-    return load(path.file, path.symbol, names=renamed, model_params=spec.model_arguments, zoo=zoo)
+    return load(path.file, path.symbol, names=renamed(spec), model_params=spec.model_arguments, zoo=zoo)
 
 
 def _readers(spec: JobSpec, module: ModelModule) -> dict[int, Reader]:
@@ -114,10 +108,16 @@ def _trainer(
             pull_every=spec.get_model_steps,
             seed=worker_id,
         )
-    raise InputError(
-        f"{spec.distribution_strategy} is not part of this version",
-        where="--distribution_strategy",
-        remedy="use ParameterServerStrategy or Local",
+    from elastic_runtime.worker.allreduce.trainer import AllreduceTrainer
+
+    return AllreduceTrainer(
+        module,
+        seed=worker_id,
+        batch_size=spec.minibatch_size,
+        compression=spec.gradient_compression,
+        lr_scaling=spec.lr_scaling,
+        snapshot_steps=(spec.evaluation_steps, spec.checkpoint_steps),
+        timeout=spec.collective_timeout,
     )
 
 

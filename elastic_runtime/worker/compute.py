@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from elastic_runtime.data import storage
 from elastic_runtime.data.readers import Reader
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.model.callbacks import Callbacks
@@ -27,6 +28,9 @@ from elastic_runtime.worker.trainers.base import Holder, StepResult, Trainer
 from elastic_runtime.worker.trainers.local import LocalTrainer
 from elastic_runtime.worker.trainers.ps import PSTrainer
 from elastic_runtime.worker.work import Work
+
+if TYPE_CHECKING:
+    from elastic_runtime.worker.allreduce.trainer import AllreduceTrainer
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ class Step:
 
     run: Callable[[], None]
     measure: Callable[[], master_pb2.Progress]
+    records: int = 0
 
 
 RunStep = Callable[[Work, Step], None]
@@ -55,6 +60,7 @@ class Compute:
         self,
         *,
         trainer: Trainer,
+        together: AllreduceTrainer | None = None,
         readers: Mapping[int, Reader],
         feeds: Mapping[int, ShardFeed],
         evaluator: Evaluator | None,
@@ -65,10 +71,12 @@ class Compute:
         batch_size: int,
         log_loss_steps: int,
         snapshot_steps: Sequence[int] = (),
+        max_step: int = 0,
     ) -> None:
-        self.trainer = trainer
+        self.trainer, self.together = trainer, together
         self._element_spec = element_spec
         self._batch_size, self._snapshot_steps = batch_size, [n for n in snapshot_steps if n]
+        self._max_step = max_step
         self._shown: int | None = None
         self._view = ExitStack()
         self._readers, self._feeds = readers, feeds
@@ -103,7 +111,7 @@ class Compute:
             case master_pb2.PREDICTION:
                 return self._predict(work, run_step)
             case master_pb2.EXPORT:
-                return self._export(work)
+                return self._export(work, run_step)
             case master_pb2.LIST_SOURCES:
                 return self._list_sources(work)
         raise ElasticError(
@@ -112,11 +120,7 @@ class Compute:
 
     def _train(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
         done, result = 0, None
-
-        self._show(None)
-        if not self._begun:
-            self._begun = True
-            self._callbacks.train_begin()
+        self._begin_training()
 
         def measure() -> master_pb2.Progress:
             return master_pb2.Progress(
@@ -138,13 +142,32 @@ class Compute:
                     self.holder.snapshot()
                 self._log_loss(result)
 
-            run_step(work, Step(run, measure))
+            run_step(work, Step(run, measure, self._batch_size))
         return master_pb2.Finished(
             records=work.records,
             version=self.trainer.version,
             loss=_told(result.loss) if result else math.nan,
-            stop_training=self._callbacks.stop_requested,
+            stop_training=self.stop_requested,
         )
+
+    @property
+    def stop_requested(self) -> bool:
+        """A callback asked for the end of the training."""
+        return self._callbacks.stop_requested
+
+    def enough(self) -> str:
+        """Why the model is trained no further; empty while it is."""
+        if self.stop_requested:
+            return "a callback stopped the training"
+        if self._max_step and self.trainer.version >= self._max_step:
+            return f"max_step {self._max_step} reached"
+        return ""
+
+    def _begin_training(self) -> None:
+        self._show(None)
+        if not self._begun:
+            self._begun = True
+            self._callbacks.train_begin()
 
     def _evaluate(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
         evaluator = self._judge()
@@ -170,12 +193,13 @@ class Compute:
                 with user_code("prediction_outputs_processor"):
                     self._processor.process(outputs, self._worker_id)
 
-            run_step(work, Step(run, master_pb2.Progress))
+            run_step(work, Step(run, master_pb2.Progress, self._batch_size))
         return master_pb2.Finished(records=work.records)
 
-    def _export(self, work: Work) -> master_pb2.Finished:
-        self._show(0)
-        export(self.trainer.model, work.reply.output, split(self._element_spec)[0])
+    def _export(self, work: Work, run_step: RunStep) -> master_pb2.Finished:
+        run_step(work, Step(lambda: self._show(0), master_pb2.Progress))  # its holders may be away
+        with storage.folder_to_fill(work.reply.output) as folder:
+            export(self.trainer.model, folder, split(self._element_spec)[0])
         return master_pb2.Finished(output=work.reply.output)
 
     def _list_sources(self, work: Work) -> master_pb2.Finished:
@@ -186,10 +210,19 @@ class Compute:
         ]
         return master_pb2.Finished(sources=found)
 
+    def show_present(self) -> None:
+        """Have the model hold the present state again, if a snapshot is shown."""
+        self._show(None)
+
+    def go_back(self) -> None:
+        """The model goes back to an earlier state: what is shown of it and what was read ahead is void."""
+        self.show_present()
+        self.forget_delivered()
+        self._callbacks.forget_stop()
+
     def enter(self, topology: master_pb2.Topology) -> None:
         """Begin an era of the model."""
-        self._show(None)
-        self.forget_delivered()
+        self.go_back()
         if topology.ps_addresses:
             assert self.copier is not None
             self.copier.connect(topology.ps_addresses, topology.era)
@@ -215,6 +248,13 @@ class Compute:
     def copier(self) -> PSTrainer | None:
         """The trainer, where it has but a copy of the model."""
         return self.trainer if isinstance(self.trainer, PSTrainer) else None
+
+    def idle(self) -> bool:
+        """A turn of the world without records of this worker's own; whether the model moved on."""
+        assert self.together is not None
+        self._begin_training()
+        self._callbacks.batch_begin(self.trainer.version)
+        return self.together.idle()
 
     def finish(self) -> None:
         """The work is over: callbacks hear of it."""

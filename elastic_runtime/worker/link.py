@@ -82,6 +82,24 @@ class MasterLink:
         request = master_pb2.UploadedRequest(member=self.worker, era=era, version=version, error=error)
         self._membership.call(lambda m: m.Uploaded(request, timeout=ANSWER_SECONDS))
 
+    def world(
+        self, *, left: int, era: int, version: int, checksum: int, wait_seconds: float
+    ) -> master_pb2.WorldReply:
+        """Ask for a place in the next world; an empty reply if there is none in time."""
+        request = master_pb2.WorldRequest(
+            member=self.worker,
+            incarnation=self._incarnation,
+            left=left,
+            era=era,
+            version=version,
+            checksum=checksum,
+            wait_seconds=wait_seconds,
+        )
+        reply: master_pb2.WorldReply = self._membership.call(
+            lambda m: m.World(request, timeout=wait_seconds + ANSWER_SECONDS)
+        )
+        return reply
+
     def leave(self, reason: str, *, error: str = "", traceback: str = "", fatal: bool = False) -> None:
         """Say goodbye; a master that is away learns it from the exit code."""
         request = master_pb2.LeaveRequest(

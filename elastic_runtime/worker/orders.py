@@ -28,10 +28,6 @@ class Orders:
         self._arriving.put(order)
         self._inbox.put(Wake())
 
-    def drain(self, reason: str) -> None:
-        """Add a drain order of this process's own."""
-        self.put(master_pb2.Order(drain=master_pb2.DrainOrder(reason=reason)))
-
     def take(self) -> Iterator[master_pb2.Order]:
         """What has arrived so far, oldest first."""
         while self._seen:

@@ -17,6 +17,7 @@ import numpy as np
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
 from elastic_runtime.rpc.tensors import from_tensor, to_tensor
+from elastic_runtime.worker.effort import Effort
 from elastic_runtime.worker.link import MasterLink
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ States = list[tuple[str, list[np.ndarray], str]]
 class Reports:
     """A queue to the master with a thread that empties it."""
 
-    def __init__(self, link: MasterLink) -> None:
-        self._link = link
+    def __init__(self, link: MasterLink, effort: Effort) -> None:
+        self._link, self._effort = link, effort
         self._queue: collections.deque[master_pb2.ReportRequest] = collections.deque()
         self._changed = threading.Condition()
         self._sending = False
@@ -66,6 +67,11 @@ class Reports:
             master_pb2.ReportRequest(key=key, given_back=master_pb2.GivenBack(reason=reason, records=records))
         )
 
+    def left(self, key: master_pb2.LeaseKey, *, reason: str, records: int, version: int, asked: bool) -> None:
+        """The training is over at this version, by a callback if `asked`: the lease goes back."""
+        left = master_pb2.GivenBack(reason=reason, records=records, version=version, stop_training=asked)
+        self._put(master_pb2.ReportRequest(key=key, given_back=left))
+
     def flush(self, timeout: float) -> bool:
         """Wait until everything is answered."""
         with self._changed:
@@ -85,6 +91,7 @@ class Reports:
             self._changed.notify_all()
 
     def _put(self, request: master_pb2.ReportRequest) -> None:
+        request.effort.seconds, request.effort.records = self._effort.seconds, self._effort.records
         with self._changed:
             self._queue.append(request)
             self._changed.notify_all()

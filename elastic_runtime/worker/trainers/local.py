@@ -23,7 +23,7 @@ from elastic_runtime.worker.trainers.base import StepResult
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class Copy:
     """All that makes up the training state of one version."""
 
     version: int
@@ -38,7 +38,7 @@ class LocalTrainer:
         self._network = Network(module)
         self._seed = seed
         self._version = 0
-        self._copies: dict[int, _Copy] = {}
+        self._copies: dict[int, Copy] = {}
 
     @property
     def version(self) -> int:
@@ -95,12 +95,14 @@ class LocalTrainer:
             yield
             return
         other = self._snapshot_of(version).model
-        present = self._flat.read()
+        variables = [v.value for v in self._network.model.variables]
+        present = [tf.identity(variable) for variable in variables]  # to the bit, whatever their types
         self._flat.assign(*other)
         try:
             yield
         finally:
-            self._flat.assign(*present)
+            for variable, value in zip(variables, present, strict=True):
+                variable.assign(value)
 
     def save(self, directory: Path, version: int) -> int:
         """Write the whole model as the one part of a checkpoint."""
@@ -136,10 +138,10 @@ class LocalTrainer:
         network.stage = "training step"
         return loss
 
-    def _copy(self) -> _Copy:
-        return _Copy(self._version, self._flat.read(), self._slots.read())
+    def _copy(self) -> Copy:
+        return Copy(self._version, self._flat.read(), self._slots.read())
 
-    def _snapshot_of(self, version: int) -> _Copy:
+    def _snapshot_of(self, version: int) -> Copy:
         if version not in self._copies:
             raise ElasticError(f"there is no snapshot of version {version}: it was dropped, or never taken")
         return self._copies[version]

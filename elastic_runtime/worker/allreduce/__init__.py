@@ -1,0 +1,1 @@
+"""Training in which the workers hold the model and average their gradients."""

@@ -1,0 +1,1 @@
+"""Horovod as this project needs it: the released source, our patches to it, and what builds them."""
