@@ -21,23 +21,49 @@ from elastic_runtime.cli.runs import Run, all_runs, find
 from elastic_runtime.cli.state import State, ask_to_stop, plain, state
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.observe import figures, words
-from elastic_runtime.platform.process import claim
+from elastic_runtime.platform.process import RunFolder, claim
 from elastic_runtime.rpc import master_pb2
 
 _run_dir = click.option("--run_dir", type=click.Path(path_type=Path), help="The job's run folder. [runs/JOB]")
+_namespace = click.option("-n", "--namespace", help="The job runs on Kubernetes, in this namespace.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def _of_one_job(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the job it is called for, as a `Run`."""
+def _of_one_job(command: Callable[..., None]) -> Callable[..., int | None]:
+    """Give a command the job it is called for, as a `Run`; for a job in a cluster, run it there."""
 
     @click.argument("job")
     @_run_dir
+    @_namespace
     @functools.wraps(command)
-    def called(job: str, run_dir: Path | None, **options: Any) -> None:
+    def called(job: str, run_dir: Path | None, namespace: str | None, **options: Any) -> int | None:
+        if namespace is not None:
+            return _in_cluster(job, namespace, **options)
         command(find(job, run_dir), **options)
+        return None
 
     return called
+
+
+def _in_cluster(job: str, namespace: str, **options: Any) -> int:
+    from elastic_runtime.cli import cluster_jobs
+
+    command = click.get_current_context().command
+    if command.name == "logs":
+        cluster_jobs.logs(job, namespace, options["pod"], follow=options["follow"])
+        return 0
+    if command.name == "stop":
+        cluster_jobs.stop(job, namespace, timeout=options["timeout"])
+        return 0
+    if command.name == "clean":
+        cluster_jobs.clean(job, namespace, force=options["force"])
+        return 0
+    typed = [
+        param.opts[-1] if value is True else f"{param.opts[-1]}={value}"
+        for param in command.params
+        if param.name in options and (value := options[param.name]) not in (False, None)
+    ]
+    return cluster_jobs.forward(job, namespace, [str(command.name), *typed])
 
 
 @click.group()
@@ -47,9 +73,15 @@ def job() -> None:
 
 @job.command("list")
 @_run_dir
+@_namespace
 @_json
-def list_jobs(run_dir: Path | None, as_json: bool) -> None:
-    """List the jobs that have a folder in runs/."""
+def list_jobs(run_dir: Path | None, namespace: str | None, as_json: bool) -> None:
+    """List the jobs that have a folder in runs/, or those of a namespace."""
+    if namespace is not None:
+        from elastic_runtime.cli import cluster_jobs
+
+        cluster_jobs.list_jobs(namespace, as_json=as_json)
+        return
     states = [_state_if_readable(run) for run in ([Run(run_dir.name, run_dir)] if run_dir else all_runs())]
     if as_json:
         keys = (
@@ -67,7 +99,7 @@ def list_jobs(run_dir: Path | None, as_json: bool) -> None:
     tables.show_table(
         ("job", "status", "epoch", "version", "records done", "of"),
         [
-            (r.job, found.status, f"{r.epoch} of {r.epochs}", r.version, r.records_done, r.records_total)
+            (r.job, found.status, _epoch(r), r.version, r.records_done, r.records_total or "-")
             for found in states
             for r in (found.reply,)
         ],
@@ -86,7 +118,8 @@ def status(run: Run, as_json: bool) -> None:
     reply = found.reply
     click.echo(f"job {run.job}: {found.status}" + (f", {reply.message}" if reply.message else ""))
     done, total = figures.count(reply.records_done), figures.plural(reply.records_total, "record")
-    parts = [f"epoch {reply.epoch} of {reply.epochs}", f"version {reply.version}", f"{done} of {total}"]
+    records = f"{done} of {total}" if reply.records_total else figures.plural(reply.records_done, "record")
+    parts = [f"epoch {_epoch(reply)}", f"version {reply.version}", records]
     if found.is_live:
         parts.append(f"{figures.figure(reply.records_per_second)} records/s")
     if math.isfinite(reply.loss):
@@ -202,6 +235,7 @@ def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
         )
     found = processes.processes_of(run)
     processes.end(found, grace)
+    RunFolder(run.folder).clear_all_scratch()
     ended = ", ".join(str(process.pid) for process in found)
     click.echo(
         f"ended {figures.plural(len(found), 'process', 'processes')}" + (f": {ended}" if ended else "")
@@ -234,6 +268,11 @@ def _state_if_readable(run: Run) -> State:
 
 def _facts(found: State) -> dict[str, Any]:
     return plain(found.reply) | {"master_alive": found.is_live}
+
+
+def _epoch(reply: master_pb2.StatusReply) -> str:
+    """The present epoch, and of how many, unless they are without end."""
+    return f"{reply.epoch} of {reply.epochs}" if reply.epochs else str(reply.epoch)
 
 
 def _ranges(intervals: list[list[int]]) -> str:

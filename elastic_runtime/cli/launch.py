@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import click
 
-from elastic_runtime.errors import InputError
 from elastic_runtime.spec.entry import command_line
 from elastic_runtime.spec.flags import Command
 from elastic_runtime.spec.model_path import resolve
@@ -28,7 +27,9 @@ class JobCommand(click.Command):
         """Run the job; its exit code is the command's."""
         spec = command_line(cast("Command", self.name), ctx.args)
         if spec.platform == "kubernetes":
-            raise InputError("jobs on Kubernetes are not there yet", remedy="--platform=process runs it here")
+            from elastic_runtime.cli.submit import submit
+
+            return submit(spec)
         resolve(spec.model_zoo, spec.model_def)
         from elastic_runtime.cli.live import live_view
         from elastic_runtime.master.app import run

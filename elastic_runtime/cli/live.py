@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +23,7 @@ from elastic_runtime.observe.live_state import LiveState, PodState
 
 _HEAD_LINES = 4
 _EVENT_LINES = 5
+_NAME_WIDTH = 30
 _STATUS_STYLES = {"succeeded": "bold green", "failed": "bold red", "stopped": "bold yellow"}
 _SIGNS = {"running": ("●", "green"), "pending": ("○", "yellow"), "ended": ("✓", "dim"), "lost": ("✗", "red")}
 _ASCII = str.maketrans({"●": "*", "○": "o", "✓": "-", "✗": "x"})
@@ -89,10 +90,19 @@ def _head(state: LiveState, width: int) -> list[Text | Table]:
     title = Text.assemble((state.job, "bold"), "  ", (status, _STATUS_STYLES.get(state.status, "cyan")))
     title.append("".join(f"  {part}" for part in (epochs, figures.duration(state.seconds)) if part))
     loss = f"loss {figures.figure(state.loss)}" if state.loss is not None else ""
-    metrics = words.metrics(state.metrics) + f" (version {state.evaluated_version})" if state.metrics else ""
     pace = f"{figures.figure(state.records_per_second)} records/s"
-    readings = _fitting([pace, loss, f"version {state.version}", metrics], width)
-    return [title, _progress(state, width), Text(readings), Text()]
+    readings = _fitting([pace, loss, f"version {state.version}"], width)
+    fuller = [_fitting([readings, metrics], width) for metrics in _metrics(state)]
+    return [title, _progress(state, width), Text(max([readings, *fuller], key=len)), Text()]
+
+
+def _metrics(state: LiveState) -> Iterator[str]:
+    """The last evaluation: whole, without its version, and with ever fewer metrics."""
+    found = list((state.metrics or {}).items())
+    if found:
+        yield f"{words.metrics(dict(found))} (version {state.evaluated_version})"
+    for number in range(len(found), 0, -1):
+        yield words.metrics(dict(found[:number]))
 
 
 def _progress(state: LiveState, width: int) -> Table | Text:
@@ -127,15 +137,21 @@ def _pods(pods: Sequence[PodState], prefix: str, room: int) -> list[Text]:
         return []
     shown = [pod for pod in pods if pod.state != "ended"] + [p for p in reversed(pods) if p.lost]
     if len(shown) <= room:
-        return [_pod(pod, prefix) for pod in shown]
+        return _lines(shown, prefix)
     troubled = [pod for pod in shown if pod.state != "running"]
     census = _census(pods)[:room]
-    return [*census, *(_pod(pod, prefix) for pod in troubled[: room - len(census)])]
+    return [*census, *_lines(troubled[: room - len(census)], prefix)]
 
 
-def _pod(pod: PodState, prefix: str) -> Text:
-    sign, style = _SIGNS["lost" if pod.lost else pod.state]
-    return Text.assemble((f"{sign} ", style), f"{pod.name.removeprefix(prefix)}  ", (pod.words, "dim"))
+def _lines(pods: Sequence[PodState], prefix: str) -> list[Text]:
+    """Sign, name and words of each pod, in columns."""
+    names = [pod.name.removeprefix(prefix) for pod in pods]
+    width = min(_NAME_WIDTH, max(map(len, names), default=0))
+    signs = [_SIGNS["lost" if pod.lost else pod.state] for pod in pods]
+    return [
+        Text.assemble((f"{sign} ", style), f"{name:<{width}}  ", (pod.words, "dim"))
+        for pod, name, (sign, style) in zip(pods, names, signs, strict=True)
+    ]
 
 
 def _census(pods: Iterable[PodState]) -> list[Text]:

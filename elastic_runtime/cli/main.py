@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": ("elastic_runtime.cli.launch:predict", "Predict with a trained model."),
     "job": ("elastic_runtime.cli.job:job", "Look at jobs, stop them, clean up after them."),
     "data": ("elastic_runtime.cli.data:data", "Convert, inspect and verify RecordIO data."),
+    "zoo": ("elastic_runtime.cli.zoo:zoo", "Build and push the image that holds your models."),
 }
 
 

@@ -14,6 +14,7 @@ from elastic_runtime.cli.runs import Run
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.platform.process.folder import RunFolder
 from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
+from elastic_runtime.rpc.token import token_from_environment
 
 _ANSWER_SECONDS = 5.0
 
@@ -60,7 +61,7 @@ def _ask(run: Run, method: str, request: Message) -> Any:
     if ":" not in address:
         raise ElasticError("the job has no master", where=run.job)
     stub: Any = master_pb2_grpc.MasterStub
-    with channel.connect(address, token=run.read("token")) as connection:
+    with channel.connect(address, token=run.read("token") or token_from_environment()) as connection:
         try:
             return getattr(stub(connection), method)(request, timeout=_ANSWER_SECONDS)
         except grpc.RpcError as error:

@@ -8,11 +8,16 @@ folder that a converter was filling when it died holds `INCOMPLETE`, and is refu
 from __future__ import annotations
 
 import posixpath
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import fsspec
 
-from elastic_runtime.errors import InputError, nearest
+from elastic_runtime.errors import ElasticError, InputError, nearest
 
 INCOMPLETE = ".convert-incomplete"
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
@@ -41,6 +46,17 @@ def filesystem(uri: str) -> tuple[Any, str]:
     return fs, cast("str", path)
 
 
+def needs_package(uri: str) -> bool:
+    """Whether it lies where only a package leads that is not installed here."""
+    try:
+        fsspec.core.url_to_fs(uri)
+    except ImportError:
+        return True
+    except ValueError:  # there is no such place: whoever opens it says so
+        return False
+    return False
+
+
 def open_input(uri: str) -> BinaryIO:
     """Open for reading; an `OSError` tells why it cannot be."""
     path = local_path(uri)
@@ -57,6 +73,51 @@ def open_output(uri: str) -> BinaryIO:
         return open(path, "wb")
     fs, inside = filesystem(uri)
     return cast("BinaryIO", fs.open(inside, "wb"))
+
+
+@contextmanager
+def folder_to_fill(uri: str) -> Iterator[Path]:
+    """A folder of this machine; what is in it at the end is at `uri` then, in place of what was there."""
+    path = local_path(uri)
+    if path is not None:
+        yield Path(path)
+        return
+    fs, inside = filesystem(uri)
+    with tempfile.TemporaryDirectory(prefix="elasticdl-") as scratch:
+        yield Path(scratch)
+        with _errors_told(uri, "written"):
+            if fs.exists(inside):
+                fs.rm(inside, recursive=True)
+            fs.put(f"{scratch}/", f"{inside.rstrip('/')}/", recursive=True)
+
+
+def fetch_folder(uri: str, target: Path) -> None:
+    """Copy all that is in a folder, wherever it is, into one of this machine."""
+    path = local_path(uri)
+    if path is not None:
+        shutil.copytree(path, target, dirs_exist_ok=True)
+        return
+    fs, inside = filesystem(uri)
+    target.mkdir(parents=True, exist_ok=True)
+    with _errors_told(uri, "fetched"):
+        fs.get(f"{inside.rstrip('/')}/", f"{target}/", recursive=True)
+
+
+def put_file(file: Path, uri: str) -> None:
+    """Copy a file of this machine to where another place is meant."""
+    fs, inside = filesystem(uri)
+    with _errors_told(uri, "written"):
+        fs.put_file(str(file), inside)
+
+
+@contextmanager
+def _errors_told(uri: str, done: str) -> Iterator[None]:
+    """A store's own package raises what it likes."""
+    try:
+        yield
+    except Exception as error:
+        reason = "there is no such folder" if isinstance(error, FileNotFoundError) else str(error)
+        raise ElasticError(f"cannot be {done}: {reason}", where=uri) from error
 
 
 def join(folder: str, *names: str) -> str:
@@ -116,8 +177,11 @@ def _files_at(place: str) -> list[str]:
         files = [path] if fs.exists(path) else _matching(fs, path)
         for folder in {posixpath.dirname(file) for file in files}:
             _refuse_incomplete(fs, folder)
-    except OSError as error:
-        raise InputError(f"cannot be listed: {error.strerror or error}", where=place) from error
+    except InputError:
+        raise
+    except Exception as error:  # a store's own package raises what it likes
+        reason = getattr(error, "strerror", "") or error
+        raise InputError(f"cannot be listed: {reason}", where=place) from error
     if not files:
         raise InputError("there is no such file or folder", where=place)
     return [_uri(fs, file) for file in files]

@@ -12,6 +12,7 @@ import functools
 import logging
 import signal
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,76 +24,97 @@ from elastic_runtime.master.commands import command
 from elastic_runtime.master.course import Course
 from elastic_runtime.master.desk import Desk
 from elastic_runtime.master.front import Front
-from elastic_runtime.master.home import HeldHome, StaticHome
+from elastic_runtime.master.home import HeldHome, ReplicatedHome, StaticHome
 from elastic_runtime.master.job import EVALUATION, FLEET, Job, Outcome, Sources
 from elastic_runtime.master.journal import Journal
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.narrator import Display, Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.service import Service
+from elastic_runtime.master.surroundings import LOOPBACK, Surroundings, on_this_machine
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.master.versions import Versions
 from elastic_runtime.observe import log as logs
 from elastic_runtime.observe.files import write_atomically
-from elastic_runtime.platform.pods import Platform, PodSpec, Role, pod_name
-from elastic_runtime.platform.process.claim import claim
+from elastic_runtime.platform.overtaken import Overtaken
+from elastic_runtime.platform.pods import EXIT_DRAINED, PodSpec, Role, pod_name
+from elastic_runtime.platform.process.claim import Claim, claim
 from elastic_runtime.platform.process.platform import ProcessPlatform
+from elastic_runtime.platform.process.turn import claim_in_turn
 from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.pairs import envs
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
+ASIDE = "aside"
+"""Not an end of the job: this master makes room for another that goes on with it."""
+CLAIM_SECONDS = 60.0
+"""How long a master in a cluster waits for the one before it, which may be cut off and know nothing of it."""
 STOP_SECONDS = 4.0
 GOODBYE_SECONDS = 15.0
 DRAIN_SECONDS = 60.0
-SNAPSHOT_ROWS = 20_000
-EXIT = {"succeeded": 0, "failed": 1, "stopped": 130}
+EXIT = {"succeeded": 0, "failed": 1, "stopped": 130, ASIDE: EXIT_DRAINED}
 
 
 def run(spec: JobSpec, display: Display | None = None) -> int:
-    """See a job through on this machine. Raises `InputError` before anything was started."""
+    """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started."""
     prepare.can_run(spec)
-    folder = Path(spec.run_dir)
-    with claim(folder, spec.job_name):
-        if spec.restart:
+    folder, in_cluster = Path(spec.run_dir), spec.platform == "kubernetes"
+    with contextlib.ExitStack() as claims:
+        for claimed in prepare.folders_of_its_own(spec):
+            claims.enter_context(_claim(claimed, spec, keep=claimed == folder))
+        if spec.restart and not in_cluster:
             asyncio.run(ProcessPlatform(folder, spec.job_name).stop_all(STOP_SECONDS))
             prepare.begin_anew(folder)
         prepare.same_work(folder, spec)
         if spec.checkpoint_dir_for_init:
             checkpoint_origin(Path(spec.checkpoint_dir_for_init))
         find_sources = functools.partial(prepare.find_sources, spec)
-        if not (folder / prepare.JOURNAL_FILE).exists():
+        if not in_cluster and not (folder / prepare.JOURNAL_FILE).exists():
             found = find_sources()  # what is wrong with the data is said before anything is written
             find_sources = functools.partial(lambda kept: kept, found)
         prepare.keep_spec(folder, spec)
         logs.set_up(spec.log_level, file=folder / "logs" / f"{pod_name(spec.job_name, Role.MASTER)}.log")
-        return asyncio.run(_run(spec, ProcessPlatform(folder, spec.job_name), find_sources, display))
+        return asyncio.run(_run(spec, find_sources, display))
 
 
-async def _run(
-    spec: JobSpec, platform: Platform, find_sources: Callable[[], Sources], display: Display | None
-) -> int:
-    return await Master(spec, platform, display).run(find_sources)
+def _claim(folder: Path, spec: JobSpec, *, keep: bool) -> Claim:
+    if spec.platform == "kubernetes":
+        return claim_in_turn(folder, spec.job_name, keep=keep, seconds=CLAIM_SECONDS)
+    return claim(folder, spec.job_name, keep=keep)
+
+
+async def _run(spec: JobSpec, find_sources: Callable[[], Sources], display: Display | None) -> int:
+    return await Master(spec, _surroundings(spec), display).run(find_sources)
+
+
+def _surroundings(spec: JobSpec) -> Surroundings:
+    if spec.platform == "process":
+        return on_this_machine(spec)
+    from elastic_runtime.master.in_cluster import in_a_pod  # needs the package `kubernetes`
+
+    return in_a_pod(spec)
 
 
 class Master:
     """One job's master, from its start to its end."""
 
-    def __init__(self, spec: JobSpec, platform: Platform, display: Display | None = None) -> None:
+    def __init__(self, spec: JobSpec, surroundings: Surroundings, display: Display | None = None) -> None:
         self._spec, self._folder = spec, Path(spec.run_dir)
-        self._token = prepare.token(self._folder, by_hand=spec.num_workers == 0)
+        self._surroundings, self._token = surroundings, surroundings.token
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._stopping = ""
-        self._rows = 0
-        self._journal = Journal(self._folder / prepare.JOURNAL_FILE)
+        self._journal = Journal(surroundings.store, state=lambda: self._job.state())  # noqa: PLW0108 - made below
         self._tasks = Tasks(self._fail)
-        self._job = Job(spec, self._record)
+        self._job = Job(spec, self._journal.append)
         self._members = Members()
         self._narrator = Narrator(spec, self._folder, self._job, display)
-        self._course = Course(self._job, narrator=self._narrator, tasks=self._tasks, finish=self._finish)
-        tell, durable = self._course.tell, self._journal.commit
+        durable = self._commit
+        self._course = Course(
+            self._job, narrator=self._narrator, tasks=self._tasks, durable=durable, finish=self._finish
+        )
+        tell = self._course.tell
         self._desk = Desk(self._job, tell=tell, durable=durable)
         self._versions = Versions(
             self._job,
@@ -103,9 +125,11 @@ class Master:
             token=self._token,
             durable=durable,
             news=self._desk.news,
+            fail=lambda why: self._finish(Outcome("failed", why)),
+            host=surroundings.host,
         )
         self._pods = Pods(
-            platform,
+            surroundings.platform,
             tell=functools.partial(tell, FLEET),
             tasks=self._tasks,
             make_spec=self._pod_spec,
@@ -130,6 +154,7 @@ class Master:
         """From the journal to the verdict."""
         if self._take_up(find_sources):
             await self._journal.close()
+            await self._surroundings.forget(True)
             return 0
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,7 +162,7 @@ class Master:
         server = await self._serve()
         outcome = Outcome("failed", "the master ended before the job did")
         try:
-            await self._journal.commit()
+            await self._commit()
             self._narrator.begin()
             self._tasks.spawn(self._course.keep_time())
             self._tasks.spawn(self._narrator.sample_for_ever())
@@ -146,15 +171,21 @@ class Master:
             await self._pods.begin()
             self._course.end_if_complete()
             outcome = await self._ended
+        except Overtaken as problem:
+            outcome = Outcome(ASIDE, str(problem))
         except ElasticError as problem:
             outcome = Outcome("failed", str(problem))
         finally:
-            await self._wind_up(server, outcome)
+            if outcome.status == ASIDE:
+                await self._step_aside(server, outcome.error)
+            else:
+                await self._wind_up(server, outcome)
         return EXIT[outcome.status]
 
     def _take_up(self, find_sources: Callable[[], Sources]) -> bool:
         """Begin the job, or go on with it; true if there is nothing left to do."""
         if not self._replay():
+            self._job.begin_run(uuid.uuid4().hex)
             self._job.begin(find_sources())
             self._begin_static()
             return False
@@ -202,10 +233,11 @@ class Master:
     async def _serve(self) -> Any:
         server = channel.server_aio(token=self._token)
         master_pb2_grpc.add_MasterServicer_to_server(Service(self._front), server)  # type: ignore[no-untyped-call]
-        port = channel.listen(server, HOST, self._spec.port, token=self._token)
+        listen = self._surroundings.listen
+        port = channel.listen(server, listen, self._spec.port, token=self._token)
         await server.start()
-        write_atomically(self._folder / prepare.ADDRESS_FILE, f"{HOST}:{port}")
-        log.info("master of job %s listens on %s:%d", self._spec.job_name, HOST, port)
+        write_atomically(self._folder / prepare.ADDRESS_FILE, f"{LOOPBACK}:{port}")
+        log.info("master of job %s listens on %s:%d", self._spec.job_name, listen, port)
         return server
 
     async def _wind_up(self, server: Any, outcome: Outcome) -> None:
@@ -215,18 +247,35 @@ class Master:
             await self._versions.save_last()
             self._desk.open()
             await self._goodbyes(GOODBYE_SECONDS)
+        else:  # there is no use in finishing what is in hand
+            self._members.tell_workers(
+                master_pb2.Order(drain=master_pb2.DrainOrder(reason="the job is over"))
+            )
         await self._pods.stop_all(STOP_SECONDS)
-        await self._tasks.cancel()
-        self._members.end_all()
-        await self._versions.home.close()
-        await self._pods.close()
-        await server.stop(0.2)
+        await self._let_go(server)
         self._job.end(outcome)
         (self._folder / prepare.ADDRESS_FILE).unlink(missing_ok=True)
         with contextlib.suppress(ElasticError):  # said already, and the verdict is worth more
             await self._journal.write_snapshot(self._job.state())
             await self._journal.close()
         self._narrator.end(outcome)
+        await self._surroundings.forget(outcome.status == "succeeded")
+
+    async def _step_aside(self, server: Any, reason: str) -> None:
+        """Nothing is ended, nothing is decided: pods go on, and find the next master where this one was."""
+        log.info("%s: this master steps aside, its pods wait for the next", reason)
+        self._desk.close()
+        await self._let_go(server)
+        with contextlib.suppress(ElasticError):  # what was not durable was not answered
+            await self._journal.close()
+
+    async def _let_go(self, server: Any) -> None:
+        await self._tasks.cancel()
+        await self._versions.checkpoints.close()
+        self._members.end_all()
+        await self._versions.home.close()
+        await self._pods.close()
+        await server.stop(0.2)
 
     async def _goodbyes(self, seconds: float) -> None:
         """Give workers the time to hear that they are to leave, and to do so by themselves."""
@@ -237,7 +286,9 @@ class Master:
                 await self._pods.workers_gone()
 
     def _on_signal(self, name: str) -> None:
-        if self._stopping:
+        if self._surroundings.successor_on_signal:
+            self._finish(Outcome(ASIDE, name))
+        elif self._stopping:
             log.warning("%s again: stopping at once", name)
             self._finish(Outcome("stopped", f"interrupted twice ({name})"))
         else:
@@ -254,7 +305,7 @@ class Master:
         """A worker that holds the model saves it before it leaves; parameter servers when all have left."""
         self._desk.close()
         self._course.tell(FLEET, fleet.Drain())
-        held = isinstance(self._versions.home, HeldHome)
+        held = isinstance(self._versions.home, HeldHome | ReplicatedHome)
         if held:
             await self._versions.save_now()
         self._members.tell_workers(master_pb2.Order(drain=master_pb2.DrainOrder(reason=self._stopping)))
@@ -270,28 +321,25 @@ class Master:
             self._ended.set_result(outcome)
 
     def _fail(self, problem: BaseException) -> None:
-        self._finish(Outcome("failed", f"the master cannot go on: {problem}"))
+        if isinstance(problem, Overtaken):
+            self._finish(Outcome(ASIDE, str(problem)))
+        else:
+            self._finish(Outcome("failed", f"the master cannot go on: {problem}"))
 
-    def _record(self, row: list[Any]) -> None:
-        """Put a row into the journal; now and then a snapshot takes the place of all rows."""
-        self._journal.append(row)
-        self._rows += 1
-        if self._rows >= SNAPSHOT_ROWS:
-            self._rows = 0
-            self._tasks.spawn(self._write_snapshot())
-
-    async def _write_snapshot(self) -> None:
-        """The state is taken when it is written: no row may come between."""
-        await self._journal.write_snapshot(self._job.state())
+    async def _commit(self) -> None:
+        try:
+            await self._journal.commit()
+        except Overtaken as problem:  # whoever waits is told by the error, and the job goes on elsewhere
+            self._fail(problem)
+            raise
 
     def _pod_spec(self, start: fleet.StartPod) -> PodSpec:
-        master = f"@{(self._folder / prepare.ADDRESS_FILE).absolute()}"
         return PodSpec(
             name=start.name,
             job=self._spec.job_name,
             role=start.role,
             index=start.index,
-            command=command(self._spec, start.role, index=start.index, name=start.name, master=master),
+            command=command(self._spec, start, self._surroundings),
             env={**envs(self._spec.envs), "ELASTICDL_TOKEN": self._token},
             relaunched_because=start.relaunched_because,
         )

@@ -14,7 +14,7 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,17 @@ class Checkpoints:
         self,
         directory: Path,
         *,
+        run: Callable[[], str],
+        era: Callable[[], int],
         newest: Callable[[], int | None],
         keep: int,
         initial: str,
         ledger_at: Callable[[int], Mapping[str, Any]],
-        saved: Callable[[int, float, int], None],
+        saved: Callable[[int, float, int], Awaitable[None]],
         passed_over: Callable[[int], None],
     ) -> None:
-        self._directory, self._newest, self._keep, self._initial = directory, newest, keep, initial
+        self._directory, self._run, self._era, self._newest = directory, run, era, newest
+        self._keep, self._initial = keep, initial
         self._ledger_at, self._saved, self._passed_over = ledger_at, saved, passed_over
         self._due: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -50,12 +53,25 @@ class Checkpoints:
         checkpoint.remove_stale(self._directory)
 
     def find(self) -> Origin | None:
-        """The newest state there is to begin from: this job's own, else the one it was told to start from."""
-        own = self._newest()
-        newest = checkpoint.newest(self._directory, upto=own) if own is not None else None
-        if newest is not None:
-            return Origin("checkpoint", _version(newest), str(newest), _read(newest / "ledger.json"))
-        return checkpoint_origin(Path(self._initial)) if self._initial else None
+        """The newest state there is to begin from: this job's own, else the one it was told to start from.
+
+        One that is completed meanwhile may send older ones away: then it is looked for again.
+        """
+        while True:
+            own = self._newest()
+            try:
+                found = self._own(own) if own is not None else None
+            except ElasticError:
+                if own == self._newest():
+                    raise
+            if own == self._newest():
+                return found or (checkpoint_origin(Path(self._initial)) if self._initial else None)
+
+    def _own(self, upto: int) -> Origin | None:
+        newest = checkpoint.newest(self._directory, upto=upto, run=self._run())
+        if newest is None:
+            return None
+        return Origin("checkpoint", _version(newest), str(newest), _read(newest / "ledger.json"))
 
     def request(self, version: int, home: Home) -> None:
         """A snapshot of `version` was taken for a checkpoint: write it next."""
@@ -75,6 +91,12 @@ class Checkpoints:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
+    async def close(self) -> None:
+        """Give up what is being written: nothing of it is left."""
+        if self._task is not None:
+            self._task.cancel()
+        await self.settled()
+
     async def save_now(self, home: Home) -> int | None:
         """Write the present state; None if it could not be."""
         await self.settled()
@@ -86,19 +108,28 @@ class Checkpoints:
         return version if await self._write(version, home) else None
 
     async def _write_all(self, home: Home) -> None:
-        while self._due is not None:
-            version, self._due = self._due, None
-            await self._write(version, home)
+        try:
+            while self._due is not None:
+                version, self._due = self._due, None
+                await self._write(version, home)
+        except ElasticError as problem:  # the checkpoint is there, but not in the journal, or older ones stay
+            log.warning("%s", problem)
 
     async def _write(self, version: int, home: Home) -> bool:
-        began = time.monotonic()
+        began, era = time.monotonic(), self._era()
         final = self._directory / f"version-{version}"
         making = self._directory / f".version-{version}.{uuid.uuid4().hex[:8]}"
         try:
             making.mkdir(parents=True)
             await home.save(version, making)
             ledger = dict(self._ledger_at(version))
-            await asyncio.to_thread(checkpoint.finish, making, final, version, ledger)
+            await asyncio.to_thread(checkpoint.finish, making, final, version, ledger, run=self._run())
+            if era != self._era():
+                await asyncio.to_thread(shutil.rmtree, final)
+                raise ElasticError("the model went back meanwhile")
+        except asyncio.CancelledError:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
         except (ElasticError, OSError, TimeoutError) as problem:
             log.warning(
                 "the checkpoint of version %d could not be written: %s",
@@ -106,11 +137,12 @@ class Checkpoints:
                 problem or "no answer in time",
             )
             await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
+            self._passed_over(version)
             return False
         size = sum(f.stat().st_size for f in final.iterdir())
-        self._saved(version, time.monotonic() - began, size)
+        await self._saved(version, time.monotonic() - began, size)
         if self._keep:
-            await asyncio.to_thread(checkpoint.prune, self._directory, self._keep)
+            await asyncio.to_thread(checkpoint.prune, self._directory, self._keep, run=self._run())
         return True
 
 

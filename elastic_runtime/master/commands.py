@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-
+from elastic_runtime.master.fleet import StartPod
+from elastic_runtime.master.surroundings import Surroundings
 from elastic_runtime.platform.pods import Role
 from elastic_runtime.spec.job import JobSpec
 
 
-def command(spec: JobSpec, role: Role, *, index: int, name: str, master: str) -> tuple[str, ...]:
-    """What a pod runs; `master` is where its master is found. Workers ask the master for everything else."""
+def command(spec: JobSpec, start: StartPod, surroundings: Surroundings) -> tuple[str, ...]:
+    """What a pod runs. Workers ask the master for everything that is not said here."""
     common = [
         f"--job_name={spec.job_name}",
-        f"--master_addr={master}",
+        f"--master_addr={surroundings.address}",
         f"--orphan_timeout={spec.orphan_timeout:g}",
         f"--log_level={spec.log_level}",
     ]
-    if role is Role.WORKER:
-        return (
-            sys.executable,
-            "-m",
-            "elastic_runtime.worker",
-            *common,
-            f"--worker_id={name.rsplit('-', 1)[1]}",
-        )
+    python = surroundings.python
+    if start.role is Role.WORKER:
+        number = start.name.rsplit("-", 1)[1]
+        return (python, "-m", "elastic_runtime.worker", *common, f"--worker_id={number}")
     return (
-        sys.executable,
+        python,
         "-m",
         "elastic_runtime.ps",
         *common,
-        f"--ps_id={index}",
+        *surroundings.ps_options,
+        f"--ps_id={start.index}",
         f"--num_ps_pods={spec.num_ps_pods}",
         f"--use_async={str(spec.use_async).lower()}",
         f"--grads_to_wait={spec.grads_to_wait}",

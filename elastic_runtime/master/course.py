@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.desk import Desk
 from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
@@ -20,6 +21,7 @@ from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.master.versions import Versions
+from elastic_runtime.platform.overtaken import Overtaken
 from elastic_runtime.rpc import master_pb2
 
 log = logging.getLogger(__name__)
@@ -34,9 +36,16 @@ class Course:
     members: Members
 
     def __init__(
-        self, job: Job, *, narrator: Narrator, tasks: Tasks, finish: Callable[[Outcome], None]
+        self,
+        job: Job,
+        *,
+        narrator: Narrator,
+        tasks: Tasks,
+        durable: Callable[[], Awaitable[None]],
+        finish: Callable[[Outcome], None],
     ) -> None:
-        self._job, self._narrator, self._tasks, self._finish = job, narrator, tasks, finish
+        self._job, self._narrator, self._tasks = job, narrator, tasks
+        self._durable, self._finish = durable, finish
         self._timer = asyncio.Event()
 
     def tell(self, machine: str, event: Any) -> list[Any]:
@@ -88,12 +97,16 @@ class Course:
                 self.members.send(
                     worker, master_pb2.Order(release=master_pb2.ReleaseOrder(reason="no progress"))
                 )
+                if name == TRAINING:
+                    self.versions.home.silent(worker)
             if name == EVALUATION:
                 self.tell(name, evaluation.Tick(now))
 
     def _follow(self, machine: str, effect: Any) -> None:
         match effect:
-            case fleet.StartPod() | fleet.StopPod():
+            case fleet.StartPod():
+                self._tasks.spawn(self._start(effect))
+            case fleet.StopPod():
                 self.pods.carry_out(effect)
             case fleet.WorkerGone(name, _):
                 self.worker_gone(name)
@@ -105,16 +118,36 @@ class Course:
                 where = f"records {shard.start}-{shard.end} of {shard.source}"
                 tries = f" (attempt {attempts})" if attempts > 1 else ""
                 self._finish(Outcome("failed", f"{where}: {error}{tries}"))
+            case ledger.Stopping(reason):
+                self.members.tell_workers(master_pb2.Order(enough=master_pb2.EnoughOrder(reason=reason)))
             case ledger.AllFinished():
                 self._machine_finished(machine)
             case ledger.Requeued() | evaluation.EvaluationStarted() | evaluation.ResultWanted():
                 self.desk.news()
             case evaluation.EvaluationFinished(version, _):
+                self._tasks.spawn(self._say_evaluation())
                 self.versions.free(version, "evaluation")
                 self.desk.news()
                 self.end_if_complete()
             case evaluation.SnapshotWanted():
                 self._tasks.spawn(self.versions.snapshot_to_evaluate())
+
+    async def _start(self, start: fleet.StartPod) -> None:
+        """Once a successor would know of the pod, too: else it would end it as a stranger, for another."""
+        with contextlib.suppress(Overtaken):  # the job goes on elsewhere
+            await self._durable()
+            if not self._job.fleet.ending:
+                self._narrator.starting(start)
+                self.pods.carry_out(start)
+
+    async def _say_evaluation(self) -> None:
+        """Once a successor would know of it, too; else both would say it.
+
+        If the write fails, others that wait for it are told; the result is said with the next one.
+        """
+        with contextlib.suppress(ElasticError):
+            await self._durable()
+            self._narrator.evaluated()
 
     def _machine_finished(self, machine: str) -> None:
         if machine == TRAINING and self._job.evaluation is not None:

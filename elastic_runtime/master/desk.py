@@ -14,7 +14,7 @@ from typing import Any
 
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.evaluation import MetricState
-from elastic_runtime.master.job import EVALUATION, EXPORT, WORK_KIND, Job
+from elastic_runtime.master.job import EVALUATION, EXPORT, WORK_KIND, Job, model_folder
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.tensors import from_tensor, to_tensor
 
@@ -100,7 +100,7 @@ class Desk:
             source, start, end = granted.shard
             reply.shard.CopyFrom(master_pb2.Shard(source=source, start=start, end=end))
         if machine == EXPORT:
-            reply.output = self._job.spec.output
+            reply.output = model_folder(self._job.spec)
         if isinstance(granted, evaluation.Granted):
             reply.version, reply.snapshot = granted.version, granted.snapshot
             if granted.kind is evaluation.Kind.RESULT:
@@ -158,6 +158,8 @@ def loss_of(request: master_pb2.ReportRequest) -> tuple[int, float | None, float
         return told.version, _known(told.loss), told.learning_rate or None
     if request.WhichOneof("what") == "finished":
         return request.finished.version, _known(request.finished.loss), None
+    if request.WhichOneof("what") == "given_back":
+        return request.given_back.version, None, None
     return 0, None, None
 
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from elastic_runtime.master import evaluation, fleet, ledger, prepare
 from elastic_runtime.master.course import Course
 from elastic_runtime.master.desk import Desk, loss_of
-from elastic_runtime.master.home import HeldHome, ServedHome
-from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.home import HeldHome, ReplicatedHome, ServedHome
+from elastic_runtime.master.job import EVALUATION, FLEET, PREDICTION, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Connection, Members
 from elastic_runtime.master.narrator import Narrator
@@ -75,6 +75,7 @@ class Front:
         member = connection.member
         if not self._members.part(connection):
             return
+        self._versions.home.away(member.name)
         later = asyncio.get_running_loop().call_later
         if member.name not in self._pods.present:
             self._missing[member.name] = later(MISSING_SECONDS, self._course.worker_gone, member.name)
@@ -93,10 +94,20 @@ class Front:
             self._show_once(request.traceback)
             if request.fatal:
                 self._finish(Outcome("failed", f"{request.member}: {request.error}"))
+        elif self._members.lives(request.member, request.incarnation):
+            self._take_back(request.member)
+        self._versions.home.away(request.member)
         self._course.tell(FLEET, fleet.WorkerLeft(request.member, request.error or request.reason))
         if request.member not in self._pods.present:
             self._course.worker_gone(request.member)
         await self._durable()
+
+    def _take_back(self, worker: str) -> None:
+        """What a worker that left in order still has was on its way when it gave back the rest: not begun."""
+        self._members.forget(worker)  # or else the question it has left open would be answered
+        name = TRAINING if TRAINING in self._job.machines else PREDICTION
+        for lease in self._job.main.leases(worker) if self._job.main else ():
+            self._course.tell(name, ledger.GivenBack(worker, lease, 0, time.time()))
 
     def settings(self) -> str:
         """The specification."""
@@ -119,10 +130,23 @@ class Front:
         if request.key.era == self._job.era:
             version, loss, rate = loss_of(request)
             self._narrator.measured(version, loss, rate)
+            self._narrator.worked(request.worker, request.effort.seconds, request.effort.records)
             if what == "failed":
                 self._show_once(request.failed.traceback)
             self._versions.reached(version)
+            if what == "given_back" and request.given_back.stop_training:
+                self._stop_training()  # before it: else others would be given what it gives back
+        if what == "failed" and request.key.kind == master_pb2.EXPORT and not self._job.spec.output:
+            request = self._without_a_model(request)
         return await self._desk.report(request, accepted=lambda: self._accepted(request))
+
+    def _without_a_model(self, request: master_pb2.ReportRequest) -> master_pb2.ReportRequest:
+        """Nobody asked for it to be written: the job has done its work without."""
+        log.warning("the finished model could not be written: %s", request.failed.error)
+        finished = master_pb2.ReportRequest()
+        finished.CopyFrom(request)
+        finished.finished.SetInParent()
+        return finished
 
     def _accepted(self, request: master_pb2.ReportRequest) -> None:
         if request.WhichOneof("what") != "finished":
@@ -130,12 +154,16 @@ class Front:
         finished, kind = request.finished, request.key.kind
         if kind == master_pb2.LIST_SOURCES:
             self._listed(request)
-        elif kind == master_pb2.EXPORT:
+        elif kind == master_pb2.EXPORT and finished.output:
             self._job.export(finished.output)
             self._narrator.exported(finished.output)
-        if finished.stop_training and TRAINING in self._job.machines:
-            self._course.tell(TRAINING, ledger.StopHandingOut("a callback stopped the training"))
+        if finished.stop_training:
+            self._stop_training()
         self._course.end_if_complete()
+
+    def _stop_training(self) -> None:
+        if TRAINING in self._job.machines:
+            self._course.tell(TRAINING, ledger.StopHandingOut("a callback stopped the training"))
 
     def _listed(self, request: master_pb2.ReportRequest) -> None:
         """The model's own reader told what there is of one kind."""
@@ -162,15 +190,15 @@ class Front:
 
     async def reached(self, request: master_pb2.ReachedRequest) -> None:
         """A holder took a snapshot."""
-        if isinstance(self._versions.home, HeldHome):
-            self._versions.home.reached(request.version)
+        if isinstance(self._versions.home, HeldHome | ReplicatedHome):
+            self._versions.home.questions.reached(request.version)
         elif request.era == self._job.era:
             self._versions.reached(request.version)
 
     async def saved(self, request: master_pb2.SavedRequest) -> None:
         """The worker that holds the model wrote it."""
-        if isinstance(self._versions.home, HeldHome):
-            self._versions.home.saved(request.version, request.error)
+        if isinstance(self._versions.home, HeldHome | ReplicatedHome):
+            self._versions.home.questions.saved(request.version, request.error)
 
     async def copy(self, request: master_pb2.CopyRequest) -> bool:
         """Whether this worker's copy of the model is used."""
@@ -181,3 +209,13 @@ class Front:
         """The chosen copy is there."""
         if isinstance(self._versions.home, ServedHome):
             self._versions.home.copies.uploaded(request.error)
+
+    async def world(self, request: master_pb2.WorldRequest) -> master_pb2.WorldReply:
+        """This worker's place in the next world; none if there is nothing left to do."""
+        home = self._versions.home
+        if self._job.complete or not isinstance(home, ReplicatedHome):
+            await self._durable()
+            return master_pb2.WorldReply(end=True)
+        if not self._members.lives(request.member, request.incarnation):
+            return master_pb2.WorldReply()
+        return await home.world(request)

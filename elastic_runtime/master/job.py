@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,7 @@ WORK_KIND = {
     EXPORT: master_pb2.EXPORT,
 }
 _CODEC: dict[str, ModuleType] = {EVALUATION: evaluation}
+MODEL_FOLDER = "model"
 LONG_WORK_SECONDS = 1800.0
 """Writing a model or listing a table tells of no progress on the way."""
 _UNANSWERED = (
@@ -66,8 +68,10 @@ class Job:
         self._record = record
         self.machines: dict[str, Any] = {FLEET: Fleet(fleet_config(spec))}
         self._sources: dict[str, Sequence[Source]] = {}
+        self.run = ""  # tells this run's checkpoints from those of others in the same folder
         self.era, self.origin = 0, Origin("fresh")
-        self.version = 0
+        self.world = 0  # the newest of AllReduce: no later one may have its number
+        self.version = self.settled = 0  # the newest known, and the newest that a finished shard led to
         self.saved_version: int | None = None
         self.exported = ""
         self.outcome: Outcome | None = None
@@ -126,8 +130,14 @@ class Job:
             if effects or not isinstance(event, fleet.Tick):
                 self._record([FLEET, self.fleet.state()])
         elif ledger.changes(effects) or isinstance(event, _UNANSWERED):
+            if machine == TRAINING and isinstance(event, ledger.Finished):
+                self._finish(event.version)
             self._record([machine, *_CODEC.get(machine, ledger).encode(event)])
         return effects
+
+    def begin_run(self, run: str) -> None:
+        """The job begins from nothing; `run` is a name that no other beginning has."""
+        self._note("run", run)
 
     def begin(self, sources: Sources) -> None:
         """The job is new, and this is what it reads (nothing yet known of a machine: it will be listed)."""
@@ -137,9 +147,17 @@ class Job:
         """The model starts from `origin`: the ledger goes back with it. Returns the ledger's effects."""
         return self._note("begin_era", [era, dataclasses.asdict(origin)])
 
+    def begin_world(self, world: int) -> None:
+        """A new world of AllReduce stands."""
+        self._note("world", world)
+
     def reach(self, version: int) -> None:
         """The model is at this version (not on record: it is told again by the next report)."""
         self.version = max(self.version, version)
+
+    def _finish(self, version: int) -> None:
+        self.settled = max(self.settled, version)
+        self.reach(version)
 
     def save(self, version: int) -> None:
         """A checkpoint of this version is complete."""
@@ -164,12 +182,17 @@ class Job:
 
     def _apply(self, what: str, value: Any) -> list[Any]:
         match what:
+            case "run":
+                self.run = value
             case "begin":
                 self._make_machines(_sources(value))
             case "begin_era":
                 return self._begin_era(value[0], Origin.from_record(value[1]))
+            case "world":
+                self.world = value
             case "save":
                 self.saved_version = value
+                self.reach(value)  # the last step of a worker that left may not have been reported
                 self.machines[TRAINING].forget_before(value)
             case "export":
                 self.exported = value
@@ -190,8 +213,13 @@ class Job:
                 machine.handle(ledger.Reopened())
 
     def _begin_era(self, era: int, origin: Origin) -> list[Any]:
-        first, self.era, self.origin = self.era == 0, era, origin
-        self.version = origin.version
+        first, is_over = self.era == 0, self.complete
+        self.era, self.origin = era, origin
+        if is_over and not first:  # a model that was lost after all was done takes nothing with it
+            return []
+        self.version = self.settled = origin.version
+        if EXPORT in self.machines and not first:
+            self.machines[EXPORT].handle(ledger.UndoAfter(-1))  # reports of an earlier era are refused
         training = self.machines.get(TRAINING)
         if training is None:
             return []
@@ -223,7 +251,7 @@ class Job:
             event = _CODEC.get(machine, ledger).decode(rest)
             self.machines[machine].handle(event)
             if machine == TRAINING and isinstance(event, ledger.Finished):
-                self.reach(event.version)
+                self._finish(event.version)
 
     def state(self) -> dict[str, Any]:
         """All of it, for the journal's snapshot."""
@@ -231,9 +259,12 @@ class Job:
             "sources": _plain(self._sources),
             "machines": {name: machine.state() for name, machine in self.machines.items()},
             "facts": [
+                self.run,
+                self.world,
                 self.era,
                 dataclasses.asdict(self.origin),
                 self.version,
+                self.settled,
                 self.saved_version,
                 self.exported,
             ],
@@ -246,13 +277,23 @@ class Job:
         for name, found in self._sources.items():
             self.machines[name] = self._make(name, found, state["machines"][name])
         self.fleet.restore(state["machines"][FLEET])
-        self.era, origin, self.version, self.saved_version, self.exported = state["facts"]
+        self.run, self.world, self.era, origin, *rest = state["facts"]
+        self.version, self.settled, self.saved_version, self.exported = rest
         self.origin = Origin.from_record(origin)
         self.outcome = Outcome(**state["outcome"]) if state["outcome"] else None
 
 
+def model_folder(spec: JobSpec) -> str:
+    """Where the finished model goes: as told, or else into the run folder, if that outlives the pods."""
+    if spec.output or spec.platform != "process":
+        return spec.output
+    return str(Path(spec.run_dir).absolute() / MODEL_FOLDER)
+
+
 def fleet_config(spec: JobSpec) -> FleetConfig:
     """The fleet that a specification asks for."""
+    in_cluster = spec.platform == "kubernetes"
+    log = f"kubectl logs {{pod}} -n {spec.namespace}" if in_cluster else f"{spec.run_dir}/logs/{{pod}}.log"
     return FleetConfig(
         job=spec.job_name,
         num_workers=spec.num_workers,
@@ -260,8 +301,8 @@ def fleet_config(spec: JobSpec) -> FleetConfig:
         num_ps=(spec.num_ps_pods or 0) if spec.training_data else 0,
         relaunch_on_worker_failure=spec.relaunch_on_worker_failure,
         external_workers=spec.num_workers == 0,
-        grace=3.0,
-        log=f"{spec.run_dir}/logs/{{pod}}.log",
+        grace=30.0 if in_cluster else 3.0,
+        log=log,
     )
 
 

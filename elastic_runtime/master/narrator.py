@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, TRAINING, Job, Outcome
+from elastic_runtime.master.rendezvous import Formed
 from elastic_runtime.master.status import describe
-from elastic_runtime.observe import events, summary
+from elastic_runtime.observe import events, summary, words
 from elastic_runtime.observe.events import Event
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.observe.live_state import LiveState, live_state
@@ -54,17 +55,20 @@ class Narrator:
         self._metrics = Metrics()
         self._page: MetricsPage | None = None
         self._progress = Progress(started=time.time(), total=0)
+        self._efforts: dict[str, tuple[float, int]] = {}  # seconds and records that workers told of
         self._loss: float | None = None
         self._rate: float | None = None
         self._status = "running"
         self._next_line = self._next_report = 0.0
         self._master = pod_name(spec.job_name, Role.MASTER)
         self.pids: dict[str, int] = {self._master: os.getpid()}
+        self._evaluations_said: set[tuple[int, str]] = set()
         self.resumed = False
         self.message = ""  # what the job waits for
 
     def begin(self) -> None:
         """The job begins, or a new master goes on with it."""
+        self._recall_evaluations()
         if self._spec.metrics_port:
             self._page = MetricsPage(self._metrics, port=self._spec.metrics_port)
             log.info("metrics are served on port %d", self._page.port)
@@ -83,6 +87,24 @@ class Narrator:
             log.info("job %s goes on where it was left: %d records done", self._spec.job_name, done)
         if self._job.evaluation is not None:
             log.info("Evaluation service started")
+        self.evaluated()
+
+    def _recall_evaluations(self) -> None:
+        """What an earlier master has said; where its folder is lost with it, all that it could have said."""
+        history = self._recorder.history
+        if history.last_sample is not None:
+            self._evaluations_said = {_result(event.version, event.metrics) for event in history.evaluations}
+        elif judge := self._job.evaluation:
+            self._evaluations_said = {_result(*each) for each in judge.results.items()}
+
+    def evaluated(self) -> None:
+        """Say each result that has not been said; the journal has it, so nobody will evaluate that again."""
+        judge, now = self._job.evaluation, time.time()
+        for version, metrics in judge.results.items() if judge else ():
+            if _result(version, metrics) not in self._evaluations_said:
+                self._evaluations_said.add(_result(version, metrics))
+                log.info("Evaluation metrics[v=%d]: %s", version, dict(metrics))
+                self._record(events.Evaluation(time=now, version=version, metrics=dict(metrics)))
 
     def listed(self, machine: str) -> None:
         """The model's own reader told what there is to read."""
@@ -106,10 +128,12 @@ class Narrator:
 
     def pod(self, pod: Pod, adopted: bool) -> None:
         """A pod's new state."""
-        now = time.time()
+        now, known = time.time(), self._recorder.history.life(pod.name)
         if pod.phase is Phase.ENDED:
             self.pids.pop(pod.name, None)
             assert pod.cause is not None
+            if adopted and known is not None and known.ended is not None:
+                return  # an earlier master told of it, and did not live until that was in its journal
             log.info("pod %s ended: %s%s", pod.name, pod.cause, f" ({pod.detail})" if pod.detail else "")
             self._record(
                 events.PodEnded(
@@ -125,20 +149,31 @@ class Narrator:
         if pod.pid is not None:
             self.pids[pod.name] = pod.pid
         if pod.phase is Phase.RUNNING:
-            log.info("pod %s %s (process %s)", pod.name, "is running already" if adopted else "runs", pod.pid)
-            if adopted and not any(life.name == pod.name for life in self._recorder.history.current_pods):
+            where = pod.detail if pod.pid is None else f"process {pod.pid}"
+            log.info("pod %s %s (%s)", pod.name, "is running already" if adopted else "runs", where)
+            if adopted and known is None:
                 self._record(
                     events.PodStarted(time=pod.started, pod=pod.name, role=pod.role, index=pod.index)
                 )
             self._record(events.PodRunning(time=now, pod=pod.name, role=pod.role, adopted=adopted))
+        elif pod.detail:
+            log.info("pod %s waits: %s", pod.name, pod.detail)
+
+    def starting(self, start: fleet.StartPod) -> None:
+        """A pod is started; what an earlier master began and did not live to see is the same start."""
+        because, life = start.relaunched_because, self._recorder.history.life(start.name)
+        replaced = f" in place of one that {words.end(because)}" if because else ""
+        log.info("starting %s%s", start.name, replaced)
+        if life is None or life.state != "pending":
+            now, role = time.time(), start.role
+            self._record(
+                events.PodStarted(time=now, pod=start.name, role=role, index=start.index, because=because)
+            )
 
     def tell(self, machine: str, effect: Any) -> None:
         """What a state machine decided."""
         now = time.time()
         match effect:
-            case fleet.StartPod(name, role, index, because):
-                log.info("starting %s%s", name, f" in place of one that was {because}" if because else "")
-                self._record(events.PodStarted(time=now, pod=name, role=role, index=index, because=because))
             case fleet.GaveUp(name, reason):
                 log.warning("%s is not started again: %s", name, reason)
             case fleet.BelowMinimum(running, minimum):
@@ -166,19 +201,24 @@ class Narrator:
                 )
             case ledger.EpochFinished(epoch) if machine == TRAINING:
                 records = self._job.machines[TRAINING].shards.records
-                log.info("epoch %d of %s done: %d records", epoch + 1, self._spec.num_epochs, records)
+                of = f" of {self._spec.num_epochs}" if self._spec.num_epochs > 0 else ""
+                log.info("epoch %d%s done: %d records", epoch + 1, of, records)
                 self._record(events.EpochFinished(time=now, epoch=epoch + 1, records=records))
             case ledger.Stopping(reason):
                 log.info("no more work is handed out: %s", reason)
-            case evaluation.EvaluationFinished(version, metrics):
-                log.info("Evaluation metrics[v=%d]: %s", version, dict(metrics))
-                self._record(events.Evaluation(time=now, version=version, metrics=dict(metrics)))
+            case ledger.Left(_, shard, begun) if begun:
+                log.info("records %d-%d of %s were begun and are left", *shard[1:], shard.source)
+            case ledger.AllFinished(reason) if reason and (main := self._job.main):
+                of = "" if main.records_total is None else f" of {main.records_total}"
+                log.info("the training ends (%s) with %d%s records done", reason, main.records_done, of)
             case evaluation.EvaluationCancelled(version):
                 log.info("the evaluation of version %d is void: the model went back", version)
 
     def joined(self, worker: str, *, again: bool) -> None:
         """A worker registered."""
         log.info("worker %s %s", worker, "is back" if again else "joined")
+        if not again:
+            self._efforts[worker] = 0.0, 0
         self._record(events.WorkerJoined(time=time.time(), worker=worker))
 
     def measured(self, version: int, loss: float | None, rate: float | None) -> None:
@@ -186,6 +226,12 @@ class Narrator:
         if version >= self._job.version:
             self._loss = self._loss if loss is None else loss
             self._rate = self._rate if rate is None else rate
+
+    def worked(self, worker: str, seconds: float, records: int) -> None:
+        """A worker told what it has done since it began; one that was there before us, beyond that."""
+        before_seconds, before_records = self._efforts.get(worker, (seconds, records))
+        self._efforts[worker] = seconds, records
+        self._progress.worked(time.time(), seconds=seconds - before_seconds, records=records - before_records)
 
     def checkpoint(self, version: int, seconds: float, size: int) -> None:
         """A checkpoint is complete."""
@@ -223,9 +269,27 @@ class Narrator:
                 )
             )
 
+    def world(self, formed: Formed, before: Sequence[str]) -> None:
+        """Workers train together in a new world."""
+        gone = [name for name in before if name not in formed.members]
+        come = [name for name in formed.members if name not in before]
+        short = self._short
+        changes = [f"without {short(gone)}"] * bool(gone) + [f"with {short(come)}"] * bool(come)
+        change = " and ".join(changes) if before else ""
+        size = len(formed.members)
+        world = events.WorldFormed(time=time.time(), world=formed.world, workers=size, change=change)
+        log.info("%s", words.describe(world))
+        self._record(world)
+        for name in formed.left_out:
+            log.warning("%s has not come in time: the others go on without it", name)
+
+    def _short(self, pods: Sequence[str]) -> str:
+        """`worker-1, worker-2`: this job's pods, without what all their names have in common."""
+        return ", ".join(name.removeprefix(f"elasticdl-{self._spec.job_name}-") for name in pods)
+
     def exported(self, output: str) -> None:
         """The finished model was written."""
-        log.info("the finished model is in %s", output)
+        log.info("the finished model was written to %s", output)
 
     async def sample_for_ever(self) -> None:
         """Take a sample each second; now and then a log line and a report."""
@@ -237,7 +301,7 @@ class Narrator:
         """Record where the job stands."""
         now, main, history = time.time(), self._job.main, self._recorder.history
         done = main.records_done if main else 0
-        self._progress.update(now, done=done, training=bool(main and main.in_flight()))
+        self._progress.update(now, done=done)
         running = sum(life.state == "running" for life in history.workers)
         self._record(
             events.Sample(
@@ -285,6 +349,7 @@ class Narrator:
 
     def end(self, outcome: Outcome) -> None:
         """The job is over: the last figures, the report, the verdict."""
+        self.evaluated()
         if self._job.evaluation is not None:
             log.info("Evaluation service stopped")
         self.sample()
@@ -300,6 +365,8 @@ class Narrator:
         self._recorder.close()
         if self._page is not None:
             self._page.close()
+        if self._job.exported:
+            log.info("the model is in %s", self._job.exported)
         log.info("the report is %s", self._folder / "report.html")
         self._verdict()
 
@@ -355,6 +422,11 @@ class Narrator:
     def _record(self, event: Event) -> None:
         self._recorder.record(event)
         self._metrics.observe(event)
+
+
+def _result(version: int, metrics: Mapping[str, float]) -> tuple[int, str]:
+    """A result to look up; a version may be evaluated again after the model went back."""
+    return version, repr(dict(metrics))
 
 
 def _facts(spec: JobSpec) -> list[Fact]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from elastic_runtime.master import fleet
 from elastic_runtime.master.tasks import Tasks
-from elastic_runtime.platform.pods import ExitCause, Phase, Platform, Pod, PodSpec, Role
+from elastic_runtime.platform.pods import ExitCause, Phase, Platform, Pod, PodSpec, Role, Watch
 
 MakeSpec = Callable[[fleet.StartPod], PodSpec]
 
@@ -38,13 +38,14 @@ class Pods:
 
     async def begin(self) -> None:
         """Tell the fleet of the pods that are or were there, then let it bring itself up to its size."""
-        for pod in await self._platform.list(ended=True):
+        watch = await self._platform.watch()
+        for pod in watch.pods:
             if pod.phase is not Phase.ENDED:
                 self.present[pod.name] = pod
             is_news = self._tell(fleet.PodSeen(pod, time.time())) or pod.name in self.present
             if is_news:  # not one whose end an earlier master has seen
                 self._changed(pod, True)
-        self._tasks.spawn(self._watch())
+        self._tasks.spawn(self._watch(watch))
         self._tell(fleet.Begin(time.time()))
 
     def carry_out(self, effect: Any) -> None:
@@ -79,14 +80,10 @@ class Pods:
         if pod.phase is not Phase.ENDED:
             self.present[pod.name] = pod
 
-    async def _watch(self) -> None:
-        async for event in self._platform.watch():
-            pod = self._as_asked(event.pod)
-            known = self.present.get(pod.name)
-            if event.adopted and pod.phase is Phase.ENDED and (known is None or known.pid != pod.pid):
-                continue  # it ended before this master began to look
-            if not (event.adopted and known is not None and known.phase is pod.phase):
-                self._changed(pod, False)
+    async def _watch(self, watch: Watch) -> None:
+        async for change in watch.changes():
+            pod = self._as_asked(change)
+            self._changed(pod, False)
             match pod.phase:
                 case Phase.RUNNING:
                     self.present[pod.name] = pod

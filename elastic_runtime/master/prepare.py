@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import ast
+import importlib.util
 import os
-import secrets
 import shutil
 from pathlib import Path
 
 from elastic_runtime.data import readers as data
+from elastic_runtime.data import storage
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.master import journal
-from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, PREDICTION, TRAINING, Sources
+from elastic_runtime.master.job import (
+    EVALUATION,
+    EXPORT,
+    LISTING,
+    MODEL_FOLDER,
+    PREDICTION,
+    TRAINING,
+    Sources,
+    model_folder,
+)
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.observe.files import write_atomically
-from elastic_runtime.rpc.token import token_from_environment
+from elastic_runtime.platform.allreduce import REMEDY, why_no_allreduce
+from elastic_runtime.rpc.token import make_token, token_from_environment
 from elastic_runtime.spec.job import JobSpec, Kind
-from elastic_runtime.spec.model_path import resolve
+from elastic_runtime.spec.model_text import check_symbols, has_own_reader
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
 _OF_ONE_RUN = (
@@ -24,6 +34,7 @@ _OF_ONE_RUN = (
     "pods",
     "logs",
     "checkpoints",
+    MODEL_FOLDER,
     SPEC_FILE,
     "events.jsonl",
     "summary.json",
@@ -44,13 +55,27 @@ def begin_anew(run_dir: Path) -> None:
 
 
 def can_run(spec: JobSpec) -> None:
-    """Refuse what this version cannot do, before anything is written."""
-    if spec.kind is Kind.TRAINING and spec.distribution_strategy == "AllreduceStrategy":
+    """Refuse what cannot be done here, before anything is written."""
+    check_symbols(spec)
+    if spec.platform == "kubernetes":  # the workers' image is not this one
+        return
+    if spec.kind is Kind.TRAINING and spec.distribution_strategy == "AllreduceStrategy" and spec.num_workers:
+        reason = why_no_allreduce()
+        if reason:
+            raise InputError(reason, where="--distribution_strategy", remedy=REMEDY)
+    if spec.num_workers and importlib.util.find_spec("tensorflow") is None:
         raise InputError(
-            "AllreduceStrategy is not part of this version",
-            where="--distribution_strategy",
-            remedy="use ParameterServerStrategy or Local",
+            "TensorFlow is not installed here, and workers on this machine need it",
+            remedy="pip install 'elasticdl[train]'",
         )
+
+
+def folders_of_its_own(spec: JobSpec) -> list[Path]:
+    """Where two masters at a time would spoil each other's files."""
+    run_dir, checkpoints = Path(spec.run_dir), Path(spec.checkpoint_dir)
+    writes = spec.kind is Kind.TRAINING and spec.checkpoint_steps > 0
+    inside = checkpoints.absolute().is_relative_to(run_dir.absolute())
+    return [run_dir, checkpoints] if writes and not inside else [run_dir]
 
 
 def same_work(run_dir: Path, spec: JobSpec) -> None:
@@ -88,15 +113,20 @@ def token(run_dir: Path, *, by_hand: bool) -> str:
     path = run_dir / TOKEN_FILE
     if not given and path.exists():
         return path.read_text().strip()
-    made = given or secrets.token_urlsafe(32)
+    made = given or make_token()
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(made)
     return made
 
 
 def find_sources(spec: JobSpec) -> Sources:
-    """What there is to read, by the kind of work it is for; a reader of the model's own is asked later."""
-    if has_own_reader(spec):
+    """What there is to read, by the kind of work it is for.
+
+    A reader of the model's own is asked later, by a worker, and so are data for which this image, unlike that
+    of workers, may lack a package.
+    """
+    small_image = spec.platform == "kubernetes" and any(map(storage.needs_package, origins(spec).values()))
+    if has_own_reader(spec) or small_image:
         return with_export(spec, {LISTING: [Source(name, 1) for name in origins(spec)]})
     sources = {}
     for name, origin in origins(spec).items():
@@ -125,29 +155,5 @@ def origins(spec: JobSpec) -> dict[str, str]:
 
 def with_export(spec: JobSpec, sources: Sources) -> Sources:
     """Add the one piece of work that writes the finished model, if one is wanted."""
-    return {**sources, EXPORT: [Source("model", 1)]} if spec.output and spec.training_data else sources
-
-
-def has_own_reader(spec: JobSpec) -> bool:
-    """Whether the model module brings its own reader, told from its text: no user code runs here."""
-    if "." in spec.custom_data_reader:
-        return True
-    path = resolve(spec.model_zoo, spec.model_def).file
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    except SyntaxError as problem:
-        raise InputError(
-            f"{problem.msg}", where=f"{path}:{problem.lineno}", remedy="correct the model module"
-        ) from None
-    return spec.custom_data_reader in {name for node in tree.body for name in _defined(node)}
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.Assign(targets=targets):
-            return [target.id for target in targets if isinstance(target, ast.Name)]
-        case ast.Import(names=names) | ast.ImportFrom(names=names):
-            return [alias.asname or alias.name for alias in names]
-    return []
+    wanted = spec.kind is Kind.TRAINING and model_folder(spec)
+    return {**sources, EXPORT: [Source("model", 1)]} if wanted else sources

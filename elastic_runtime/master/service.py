@@ -9,6 +9,7 @@ import grpc.aio
 
 from elastic_runtime.master.members import Connection
 from elastic_runtime.rpc import master_pb2, master_pb2_grpc
+from elastic_runtime.rpc.membership import WELCOME
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -46,6 +47,9 @@ class Answers(Protocol):
     async def uploaded(self, request: master_pb2.UploadedRequest) -> None:
         """The chosen copy is there."""
 
+    async def world(self, request: master_pb2.WorldRequest) -> master_pb2.WorldReply:
+        """A worker's place in the next world of AllReduce."""
+
     def status(self) -> master_pb2.StatusReply:
         """The job as it stands."""
 
@@ -63,7 +67,7 @@ class Service(master_pb2_grpc.MasterServicer):
         """Stream orders until the member or the master ends the call."""
         connection = self._answers.joined(request)
         try:
-            await context.send_initial_metadata(())  # the member's other calls begin when it comes
+            await context.send_initial_metadata(WELCOME)  # the member's other calls begin when it comes
             while (order := await connection.orders.get()) is not None:
                 yield order
         finally:
@@ -106,6 +110,10 @@ class Service(master_pb2_grpc.MasterServicer):
         """The copy is there."""
         await self._answers.uploaded(request)
         return master_pb2.Empty()
+
+    async def World(self, request: master_pb2.WorldRequest, context: Context) -> master_pb2.WorldReply:
+        """Long-poll for a place in the next world."""
+        return await self._answers.world(request)
 
     async def Status(self, request: master_pb2.StatusRequest, context: Context) -> master_pb2.StatusReply:
         """The job as it stands."""

@@ -16,7 +16,7 @@ from typing import Any
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.checkpoints import Checkpoints
-from elastic_runtime.master.home import HeldHome, Origin, ServedHome, StaticHome
+from elastic_runtime.master.home import HeldHome, Origin, ReplicatedHome, ServedHome, StaticHome, WorldTerms
 from elastic_runtime.master.job import EVALUATION, TRAINING, Job
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.narrator import Narrator
@@ -26,6 +26,7 @@ from elastic_runtime.spec.job import Kind
 log = logging.getLogger(__name__)
 
 Tell = Callable[[str, Any], list[Any]]
+AnyHome = StaticHome | HeldHome | ReplicatedHome | ServedHome
 
 
 class Versions:
@@ -42,14 +43,18 @@ class Versions:
         token: str,
         durable: Callable[[], Awaitable[None]],
         news: Callable[[], None],
+        fail: Callable[[str], None],
+        host: str,
     ) -> None:
         self._job, self._tell, self._tasks, self._narrator = job, tell, tasks, narrator
-        self._durable, self._news = durable, news
+        self._durable, self._news, self._fail = durable, news, fail
         self._needed: dict[int, set[str]] = {}  # snapshots, and what for
         self._senders: frozenset[str] = frozenset()
         spec = job.spec
         self.checkpoints = Checkpoints(
             Path(spec.checkpoint_dir).absolute(),
+            run=lambda: job.run,
+            era=lambda: job.era,
             newest=lambda: job.saved_version,
             keep=spec.keep_checkpoint_max,
             initial=spec.checkpoint_dir_for_init,
@@ -58,19 +63,32 @@ class Versions:
             passed_over=lambda version: self.free(version, "checkpoint"),
         )
         self.checkpoints.tidy()
-        self.home = self._make_home(members, token)
+        self.home = self._make_home(members, token, host)
 
     def _ledger_at(self, version: int) -> Mapping[str, Any]:
         state: Mapping[str, Any] = self._job.machines[TRAINING].state_at(version)
         return state
 
-    def _make_home(self, members: Members, token: str) -> StaticHome | HeldHome | ServedHome:
+    def _make_home(self, members: Members, token: str, host: str) -> AnyHome:
         spec = self._job.spec
         if spec.kind is not Kind.TRAINING:
             return StaticHome(spec.checkpoint_dir_for_init)
         if spec.distribution_strategy == "Local":
             find, begin = self.checkpoints.find, self._begin_era
             return HeldHome(members, tasks=self._tasks, find_checkpoint=find, begin_era=begin)
+        if spec.distribution_strategy == "AllreduceStrategy":
+            terms = WorldTerms(
+                wanted=spec.num_workers or 1,
+                smallest=max(1, min(spec.min_workers, spec.num_workers)),
+                host=host,
+                told=self._narrator.world,
+                failed=self._fail,
+                began=self._begin_world,
+                newest=lambda: self._job.world,
+                settled=lambda: self._job.settled,
+            )
+            find, begin = self.checkpoints.find, self._begin_era
+            return ReplicatedHome(members, terms, tasks=self._tasks, find_checkpoint=find, begin_era=begin)
         return ServedHome(
             spec.num_ps_pods or 1,
             members=members,
@@ -100,8 +118,12 @@ class Versions:
         for due in _multiples(spec.checkpoint_steps, before, version):
             self._needed.setdefault(due, set()).add("checkpoint")
             self.checkpoints.request(due, self.home)
-        if spec.max_step and version >= spec.max_step:
-            self._tell(TRAINING, ledger.StopHandingOut(f"max_step {spec.max_step} reached"))
+        self._stop_if_trained()
+
+    def _stop_if_trained(self) -> None:
+        most = self._job.spec.max_step
+        if most and self._job.version >= most:
+            self._tell(TRAINING, ledger.StopHandingOut(f"max_step {most} reached"))
 
     def free(self, version: int, use: str) -> None:
         """A snapshot is needed no more for this use; when for none, its holder may forget it."""
@@ -142,8 +164,9 @@ class Versions:
         if self._job.spec.kind is Kind.TRAINING and self._job.version > 0:
             await self.checkpoints.save_now(self.home)
 
-    def _saved(self, version: int, seconds: float, size: int) -> None:
+    async def _saved(self, version: int, seconds: float, size: int) -> None:
         self._job.save(version)
+        await self._durable()  # before its snapshot and older checkpoints go: the next master must know of it
         self.free(version, "checkpoint")
         self._narrator.checkpoint(version, seconds, size)
 
@@ -156,9 +179,25 @@ class Versions:
         if self._job.evaluation is not None:
             self._tell(EVALUATION, evaluation.SnapshotLost())
             self._tell(EVALUATION, evaluation.Began(time.time()))
+            self._evaluate_if_trained()
         await self._durable()
         self._narrator.era(era, origin, again)
+        self._tasks.spawn(self._stop_again())  # first thing when whoever holds the model knows of the era
         self._news()
+
+    async def _begin_world(self, world: int) -> None:
+        self._job.begin_world(world)
+        await self._durable()
+
+    async def _stop_again(self) -> None:
+        """The ledger went back with the model and knows no more that enough is trained."""
+        self._stop_if_trained()
+
+    def _evaluate_if_trained(self) -> None:
+        """The model came back as it was at the end: no training will lead to the last evaluation again."""
+        main, judge, version = self._job.main, self._job.evaluation, self._job.version
+        if main is not None and main.finished and judge is not None and version not in judge.results:
+            self._tell(EVALUATION, evaluation.FinalModel(version))
 
 
 def _multiples(step: int, after: int, upto: int) -> range:

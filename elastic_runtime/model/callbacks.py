@@ -20,7 +20,7 @@ class Callbacks:
         self, callbacks: Sequence[keras.callbacks.Callback], *, model: keras.Model, params: Mapping[str, Any]
     ) -> None:
         self._callbacks, self._model = list(callbacks), model
-        model.stop_training = False
+        self.forget_stop()
         for callback in self._callbacks:
             callback.set_params(dict(params))
             callback.set_model(model)
@@ -29,6 +29,10 @@ class Callbacks:
     def stop_requested(self) -> bool:
         """A callback has set `model.stop_training`."""
         return bool(self._model.stop_training)
+
+    def forget_stop(self) -> None:
+        """The model went back: what was asked for on the way is judged anew."""
+        self._model.stop_training = False
 
     def train_begin(self) -> None:
         """Before the first batch."""

@@ -24,6 +24,8 @@ from elastic_runtime.errors import ElasticError
 
 log = logging.getLogger(__name__)
 
+_GROWING = ".export-"
+
 
 def export(model: keras.Model, directory: Path | str, features_spec: Any = None) -> None:
     """Write both forms of a built model under `directory`, in place of earlier ones.
@@ -31,7 +33,9 @@ def export(model: keras.Model, directory: Path | str, features_spec: Any = None)
     `features_spec` is the form of a batch of features; a functional model knows its own.
     """
     directory = Path(directory)
-    growing = directory / f".export-{uuid.uuid4().hex[:8]}"
+    for left in directory.glob(f"{_GROWING}*"):  # by one that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    growing = directory / f"{_GROWING}{uuid.uuid4().hex[:8]}"
     try:
         growing.mkdir(parents=True)
         portable = _functional(model, features_spec) or model

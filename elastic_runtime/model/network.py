@@ -45,8 +45,13 @@ class Network:
         self._offset_seeds(seed)
         return FlatModel(self.model)
 
-    def loss_and_gradients(self, features: Any, labels: Any) -> tuple[tf.Tensor, list[Any]]:
-        """The loss of a batch, regularisation included, and the gradients of the trainable weights."""
+    def loss_and_gradients(
+        self, features: Any, labels: Any, *, weight: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, list[Any]]:
+        """The loss of a batch, regularisation included, and the gradients of the trainable weights.
+
+        With a `weight` the gradients, not the loss, are multiplied by it.
+        """
         if labels is None:
             self.stage = "feed"
             raise ValueError("feed gave features without labels to train on")
@@ -58,7 +63,7 @@ class Network:
             if self.model.losses:
                 loss += tf.add_n([tf.cast(extra, loss.dtype) for extra in self.model.losses])
             self.stage = "optimizer"
-            scaled = self.optimizer.scale_loss(loss)
+            scaled = self.optimizer.scale_loss(loss if weight is None else loss * tf.cast(weight, loss.dtype))
         return loss, tape.gradient(scaled, self.model.trainable_weights)
 
     def predict(self, features: Any) -> Any:

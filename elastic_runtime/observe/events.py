@@ -91,6 +91,15 @@ class WorkerJoined(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorldFormed(Event):
+    """Workers train together in a new world of AllReduce; `change` is how it differs from the last."""
+
+    world: int
+    workers: int
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRequeued(Event):
     """A shard came back unfinished; `records` of it had been trained and will be trained again."""
 
@@ -138,7 +147,7 @@ class EpochFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample(Event):
-    """Where the job stands. `training_seconds` is the time so far in which shards were being trained."""
+    """Where the job stands. `training_seconds` is the time so far in which workers were in finished steps."""
 
     records_done: int
     records_per_second: float = 0.0
@@ -174,6 +183,7 @@ _KINDS: dict[str, type[Event]] = {
         PodRunning,
         PodEnded,
         WorkerJoined,
+        WorldFormed,
         ShardRequeued,
         Evaluation,
         CheckpointSaved,

@@ -32,10 +32,15 @@ def figure(value: float, digits: int = 3) -> str:
         return {math.inf: "∞", -math.inf: "-∞"}.get(value, "NaN")
     size = abs(value)
     if size >= 1e9 or 0 < size < 1e-4:
-        return f"{value:.{digits - 1}g}"
+        return power(value, digits - 1)
     if size >= 10 ** (digits - 1):
         return count(value)
     return f"{value:.{digits - 1 - math.floor(math.log10(size))}f}" if size else "0"
+
+
+def power(value: float, digits: int = 3) -> str:
+    """A value of any size with little room: `1.2e-05`, `5e9`, `0.25`."""
+    return f"{value:.{digits}g}".replace("e+0", "e").replace("e+", "e")
 
 
 def duration(seconds: float) -> str:

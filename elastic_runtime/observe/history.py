@@ -25,6 +25,7 @@ from elastic_runtime.observe.events import (
     PodWaiting,
     Sample,
     ShardRequeued,
+    WorldFormed,
 )
 
 LOST_CAUSES = frozenset({"preempted", "node_lost", "out_of_memory", "error", "never_started", "unknown"})
@@ -80,8 +81,9 @@ class History:
     restores: list[ModelRestored] = field(default_factory=list)
     requeued: list[ShardRequeued] = field(default_factory=list)
     finished_epochs: list[EpochFinished] = field(default_factory=list)
+    worlds: list[WorldFormed] = field(default_factory=list)
     recent: deque[Event] = field(default_factory=lambda: deque(maxlen=16))
-    _living: dict[str, PodLife] = field(default_factory=dict)
+    _latest: dict[str, PodLife] = field(default_factory=dict)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
@@ -124,7 +126,11 @@ class History:
     @property
     def current_pods(self) -> list[PodLife]:
         """The latest life of each pod, in the order of their first start."""
-        return list({pod.name: pod for pod in self.pods}.values())
+        return list(self._latest.values())
+
+    def life(self, pod: str) -> PodLife | None:
+        """The latest life of a pod, if it is known."""
+        return self._latest.get(pod)
 
     def worker_steps(self) -> list[tuple[float, int]]:
         """The number of running workers from each moment at which it changed."""
@@ -164,6 +170,8 @@ class History:
                 self.restores.append(event)
             case ShardRequeued():
                 self.requeued.append(event)
+            case WorldFormed():
+                self.worlds.append(event)
             case EpochFinished():
                 self.finished_epochs.append(event)
             case JobEnded():
@@ -180,13 +188,15 @@ class History:
             self.restarts.append(event.time)
 
     def _pod_changed(self, event: PodStarted | PodWaiting | PodRunning | PodEnded) -> None:
-        life = self._living.get(event.pod)
+        life = self._latest.get(event.pod)
+        if life is not None and life.ended is not None:
+            life = None
         if life is not None and isinstance(event, PodStarted):
             life.ended, life.cause = event.time, "unknown"
             life = None
         if life is None:
             life = PodLife(event.pod, event.role, 0, event.time)
-            self._living[event.pod] = life
+            self._latest[event.pod] = life
             self.pods.append(life)
         match event:
             case PodStarted():
@@ -199,4 +209,3 @@ class History:
             case PodEnded():
                 life.ended, life.cause = event.time, event.cause
                 life.exit_code, life.detail = event.exit_code, event.detail or life.detail
-                del self._living[event.pod]

@@ -147,7 +147,8 @@ def _work(summary: Summary) -> str:
     if not (summary.epochs or summary.records or summary.records_done):
         return ""  # a job that only evaluates
     epochs = figures.plural(summary.epochs, "epoch")
-    if summary.status == "succeeded" or not summary.records:
+    ended_early = summary.records_done < summary.records  # enough was trained
+    if (summary.status == "succeeded" and not ended_early) or not summary.records:
         return f"{figures.plural(summary.records_done, 'record')}" + (
             f" in {epochs}" if summary.epochs else ""
         )

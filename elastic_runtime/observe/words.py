@@ -19,6 +19,7 @@ from elastic_runtime.observe.events import (
     PodWaiting,
     ShardRequeued,
     WorkerJoined,
+    WorldFormed,
 )
 from elastic_runtime.observe.history import PodLife
 
@@ -109,6 +110,10 @@ def describe(event: Event) -> str:
             return f"{event.pod} {end(event.cause, event.exit_code, event.detail)}"
         case WorkerJoined():
             return f"{event.worker} joined"
+        case WorldFormed():
+            change = f", {event.change}" if event.change else ""
+            train = "1 worker trains" if event.workers == 1 else f"{event.workers} workers train together"
+            return f"world {event.world}: {train}{change}"
         case ShardRequeued():
             again = f", {figures.plural(event.records, 'record')} of them again" if event.records else ""
             why = f" ({event.reason})" if event.reason else ""

@@ -1,14 +1,16 @@
 """Pods as the rest of the program knows them, whatever runs them.
 
-A `PodSpec` is the blueprint; a `Pod` is one started from it; a `PodEvent` says what became of it.
-Kubernetes, this machine's processes and the simulation all speak in these terms, so the master cannot tell
-them apart.
+A `PodSpec` is the blueprint; a `Pod` is one started from it, as it is at a moment; a `Watch` tells of every
+change. Kubernetes, this machine's processes and the simulation all speak in these terms, so the master
+cannot tell them apart.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
-from collections.abc import AsyncIterator, Mapping
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -85,12 +87,46 @@ class Pod:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodEvent:
-    """Something became of a pod: its new state, and whether it was there before this watch began."""
+class Watch:
+    """The pods there were when it began, and every change since that moment: nothing falls in between."""
 
-    pod: Pod
-    adopted: bool = False
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        self.pods = pods
+        self._news: asyncio.Queue[Pod | None] = asyncio.Queue()
+
+    def tell(self, pod: Pod | None) -> None:
+        """A pod's new state; None ends the watch."""
+        self._news.put_nowait(pod)
+
+    async def changes(self) -> AsyncIterator[Pod]:
+        """Each new state of each pod, until the platform is closed."""
+        while pod := await self._news.get():
+            yield pod
+
+    async def states(self) -> AsyncIterator[Pod]:
+        """The pods as they were when the watch began, then the changes."""
+        for pod in self.pods:
+            yield pod
+        async for pod in self.changes():
+            yield pod
+
+
+class Watches:
+    """All watches of a platform that somebody still holds."""
+
+    def __init__(self) -> None:
+        self._held: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+    def begin(self, pods: Sequence[Pod]) -> Watch:
+        """A watch that knows these pods and hears what is told from now on."""
+        watch = Watch(pods)
+        self._held.add(watch)
+        return watch
+
+    def tell(self, pod: Pod | None) -> None:
+        """Tell everyone who watches; None ends the watches."""
+        for watch in self._held:
+            watch.tell(pod)
 
 
 class Platform(Protocol):
@@ -108,8 +144,8 @@ class Platform(Protocol):
         """Stop every pod of this job at the same time; returns once all are gone."""
         ...
 
-    def watch(self) -> AsyncIterator[PodEvent]:
-        """First each pod of this job there is or was (`adopted`), then every change of every pod."""
+    async def watch(self) -> Watch:
+        """Every pod of this job there is or was, and from then on every change."""
         ...
 
     async def list(self, *, ended: bool = False) -> list[Pod]:

@@ -89,7 +89,9 @@ class ParameterServer:
     def _reachable_host(self) -> str:
         if self._spec.advertise_host:
             return str(self._spec.advertise_host)
-        return socket.gethostname() if self._spec.host in {"0.0.0.0", "::"} else str(self._spec.host)  # noqa: S104
+        if self._spec.host in {"0.0.0.0", "::"}:  # noqa: S104
+            return os.environ.get("ELASTICDL_POD_IP") or socket.gethostname()
+        return str(self._spec.host)
 
     def _member(self) -> Member:
         self._shard.new_master()

@@ -1,8 +1,9 @@
 """Checkpoints on disk: complete or absent, and readable by any number of parameter servers, or by none.
 
 A checkpoint is a folder `version-<N>` with one `variables-<i>-of-<n>.ckpt` for each writer, the master's
-`ledger.json`, and `checkpoint.json`, which lists them. It grows under a name that begins with a dot and is
-renamed when it is whole. This module knows folders; `partfile` knows what is inside a file.
+`ledger.json`, and `checkpoint.json`, which lists them and tells which run of a job it is of. It grows under
+a name that begins with a dot and is renamed when it is whole. This module knows folders; `partfile` knows
+what is inside a file.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ def write_part(directory: pathlib.Path, index: int, parts: int, state: PartState
     return partfile.write(directory / _name(index, parts), index, parts, state)
 
 
-def finish(tmp_dir: pathlib.Path, final_dir: pathlib.Path, version: int, ledger: dict[str, Any]) -> None:
+def finish(
+    tmp_dir: pathlib.Path, final_dir: pathlib.Path, version: int, ledger: dict[str, Any], *, run: str = ""
+) -> None:
     """Make a checkpoint of the parts, which must all be there; it replaces one of the same version."""
     files = _complete_parts(tmp_dir, version)
     facts = {path.name: {"size": path.stat().st_size, "crc": partfile.crc_of(path)} for path in files}
     manifest = {
         "format": _FORMAT,
         "version": version,
+        "run": run,
         "layout": partfile.read_header(files[0])["layout_digest"],
         "files": facts,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -73,6 +77,8 @@ def finish(tmp_dir: pathlib.Path, final_dir: pathlib.Path, version: int, ledger:
         _sync(tmp_dir)
         replaced = final_dir.with_name(f".{final_dir.name}.{_REPLACED}")
         if final_dir.exists():
+            if _run_of(final_dir) != run:
+                log.warning("%s was of another job, or of an earlier run: it is replaced", final_dir)
             final_dir.rename(replaced)
         tmp_dir.rename(final_dir)
         _sync(final_dir.parent)
@@ -90,10 +96,14 @@ def read_part(directory: pathlib.Path, index: int, parts: int) -> PartState[np.n
     return partfile.gather([directory / name for name in _manifest(directory)["files"]], index, parts)
 
 
-def newest(checkpoint_dir: pathlib.Path, *, upto: int | None = None) -> pathlib.Path | None:
-    """The newest checkpoint that is whole, not above `upto`; others are passed over, saying why."""
+def newest(
+    checkpoint_dir: pathlib.Path, *, upto: int | None = None, run: str | None = None
+) -> pathlib.Path | None:
+    """The newest whole checkpoint, not above `upto`, of that run; damaged ones are passed over aloud."""
     for folder in reversed(_folders(checkpoint_dir)):
         if upto is not None and int(folder.name.removeprefix("version-")) > upto:
+            continue
+        if run is not None and _run_of(folder) != run:
             continue
         try:
             _verify(folder)
@@ -104,11 +114,11 @@ def newest(checkpoint_dir: pathlib.Path, *, upto: int | None = None) -> pathlib.
     return None
 
 
-def prune(checkpoint_dir: pathlib.Path, keep_max: int) -> None:
-    """Delete all but the newest `keep_max` checkpoints; 0 keeps all."""
+def prune(checkpoint_dir: pathlib.Path, keep_max: int, *, run: str = "") -> None:
+    """Delete all but the newest `keep_max` checkpoints of that run; 0 keeps all."""
     if keep_max <= 0:
         return
-    complete = [folder for folder in _folders(checkpoint_dir) if (folder / "checkpoint.json").exists()]
+    complete = [folder for folder in _folders(checkpoint_dir) if _run_of(folder) == run]
     for folder in complete[:-keep_max]:
         with _told(folder):
             gone = folder.with_name(f".{folder.name}.pruned")
@@ -135,6 +145,14 @@ def _folders(checkpoint_dir: pathlib.Path) -> list[pathlib.Path]:
     found = checkpoint_dir.iterdir() if checkpoint_dir.is_dir() else ()
     matches = ((_FOLDER.fullmatch(path.name), path) for path in found)
     return [path for _, path in sorted((int(match[1]), path) for match, path in matches if match)]
+
+
+def _run_of(folder: pathlib.Path) -> str | None:
+    """Which run wrote it; None for what is no checkpoint."""
+    try:
+        return str(_read_json(folder / "checkpoint.json").get("run", ""))
+    except ElasticError:
+        return None
 
 
 def _verify(folder: pathlib.Path) -> None:

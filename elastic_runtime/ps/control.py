@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
+import grpc.aio
 
 from elastic_runtime.ps.remote import PSRefused, PSUnavailable, reason_of
 from elastic_runtime.rpc import ps_pb2 as wire
@@ -26,9 +27,11 @@ class PSControl:
         self._addresses, self._timeout = addresses, timeout
         self._channels = [connect_aio(address, token=token) for address in addresses]
         self._stubs = [ParameterServerStub(channel) for channel in self._channels]  # type: ignore[no-untyped-call]
+        self._closed = False
 
     async def close(self) -> None:
-        """Hang up."""
+        """Hang up; calls under way end as if the servers could not be reached."""
+        self._closed = True
         await asyncio.gather(*(channel.close(None) for channel in self._channels))
 
     async def save(self, snapshot: int, directory: str) -> int:
@@ -88,6 +91,11 @@ class PSControl:
             return await getattr(self._stubs[server], method)(request, timeout=self._timeout)
         except grpc.RpcError as error:
             raise PSUnavailable(f"{error.code().name}: {error.details()}", where=self._name(server)) from None
+        except (asyncio.CancelledError, grpc.aio.UsageError):
+            caller = asyncio.current_task()
+            if not self._closed or (caller and caller.cancelling()):
+                raise
+            raise PSUnavailable("the line was closed", where=self._name(server)) from None
 
     def _name(self, server: int) -> str:
         return f"parameter server {server} at {self._addresses[server]}"

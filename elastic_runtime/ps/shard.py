@@ -49,6 +49,7 @@ class Shard:
         self.store = Store(settings, lock, self._arithmetic.map if cores > 1 else map)
         self._settings, self._on_snapshot = settings, on_snapshot
         self._ending = False
+        self._restored: pathlib.Path | None = None  # the checkpoint that the model held here is of
 
     def initialize(self, model: Model, *, version: int, era: int) -> bool:
         """Take a worker's model; False if there is one already, which must be alike."""
@@ -56,9 +57,10 @@ class Shard:
             held = self.store.model
             if held is not None and era <= self.store.era:
                 self._require_era(era)
-                _require_alike(held, model)
+                self._require_alike(held, model)
                 return False
             self.store.hold(model, version=version, era=era)
+            self._restored = None
             self._changed.notify_all()
             log.info("initialised: %d values, version %d, era %d", model.weights.size, version, era)
             return True
@@ -165,6 +167,7 @@ class Shard:
             if self.store.model is not None and era < self.store.era:
                 raise Refused(Verdict.WRONG_ERA, f"era {era}; here is era {self.store.era}")
             self.store.hold(model, version=state.version, era=era, step=state.step)
+            self._restored = directory
             self._changed.notify_all()
         log.info("restored version %d from %s, era %d", state.version, directory, era)
         return state.version
@@ -210,20 +213,27 @@ class Shard:
             raise Refused(Verdict.NOT_INITIALISED, "no worker has brought the model yet")
         return self.store.model
 
+    def _require_alike(self, held: Model, offered: Model) -> None:
+        difference = _difference(held, offered)
+        if difference and self._restored is not None:
+            remedy = "name a checkpoint of this model by --checkpoint_dir_for_init, or none"
+            difference = f"is that of {self._restored} and {difference}: {remedy}"
+        if difference:
+            raise Refused(Verdict.MISFIT, f"the model held here {difference}")
+
     def _require_era(self, era: int) -> None:
         if era != self.store.era:
             raise Refused(Verdict.WRONG_ERA, f"era {era}; here is era {self.store.era}")
 
 
-def _require_alike(held: Model, offered: Model) -> None:
+def _difference(held: Model, offered: Model) -> str:
     if held.layout.digest != offered.layout.digest:
-        raise Refused(Verdict.MISFIT, "the model held here has other variables: one job, one model")
+        return "has other variables"
     if tuple(held.specs) != tuple(offered.specs):
-        raise Refused(Verdict.MISFIT, f"the model held here has tables {held.specs}, not {offered.specs}")
+        return f"has tables {held.specs}, not {offered.specs}"
     if optimizers.from_config(held.config) != offered.optimizer:
-        raise Refused(
-            Verdict.MISFIT, f"the model held here is trained with {held.optimizer}, not {offered.optimizer}"
-        )
+        return f"is trained with {held.optimizer}, not {offered.optimizer}"
+    return ""
 
 
 def refusal(error: ElasticError | Refused | MemoryError) -> Refused:

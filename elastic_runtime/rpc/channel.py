@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 
 from elastic_runtime.errors import ElasticError, InputError
-from elastic_runtime.rpc.token import AioServerToken, ServerToken, aio_client_interceptors, client_interceptor
+from elastic_runtime.rpc.token import AioServerToken, ServerToken, TokenChannel, aio_client_interceptors
 
 Options = list[tuple[str, int]]
 
@@ -48,7 +48,7 @@ SERVER_OPTIONS: Options = [
 def connect(address: str, *, token: str) -> grpc.Channel:
     """A channel to `host:port`, with the token on every call."""
     channel = grpc.insecure_channel(address, options=CLIENT_OPTIONS)
-    return grpc.intercept_channel(channel, client_interceptor(token)) if token else channel
+    return TokenChannel(channel, token) if token else channel
 
 
 def connect_aio(address: str, *, token: str) -> grpc.aio.Channel:

@@ -38,7 +38,7 @@ class Empty(_message.Message):
     def __init__(self) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("role", "name", "index", "address", "incarnation", "pid", "state", "version", "era")
+    __slots__ = ("role", "name", "index", "address", "incarnation", "pid", "state", "version", "era", "world", "rank")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,8 @@ class Member(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
+    WORLD_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     role: Role
     name: str
     index: int
@@ -57,10 +59,12 @@ class Member(_message.Message):
     state: str
     version: int
     era: int
-    def __init__(self, role: _Optional[_Union[Role, str]] = ..., name: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[str] = ..., version: _Optional[int] = ..., era: _Optional[int] = ...) -> None: ...
+    world: int
+    rank: int
+    def __init__(self, role: _Optional[_Union[Role, str]] = ..., name: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[str] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., world: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("topology", "save", "snapshot", "drop_snapshot", "drain", "offer_copy", "release")
+    __slots__ = ("topology", "save", "snapshot", "drop_snapshot", "drain", "offer_copy", "release", "call_in", "enough")
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +72,8 @@ class Order(_message.Message):
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     OFFER_COPY_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    CALL_IN_FIELD_NUMBER: _ClassVar[int]
+    ENOUGH_FIELD_NUMBER: _ClassVar[int]
     topology: Topology
     save: SaveOrder
     snapshot: SnapshotOrder
@@ -75,7 +81,9 @@ class Order(_message.Message):
     drain: DrainOrder
     offer_copy: OfferCopyOrder
     release: ReleaseOrder
-    def __init__(self, topology: _Optional[_Union[Topology, _Mapping]] = ..., save: _Optional[_Union[SaveOrder, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotOrder, _Mapping]] = ..., drop_snapshot: _Optional[_Union[DropSnapshotOrder, _Mapping]] = ..., drain: _Optional[_Union[DrainOrder, _Mapping]] = ..., offer_copy: _Optional[_Union[OfferCopyOrder, _Mapping]] = ..., release: _Optional[_Union[ReleaseOrder, _Mapping]] = ...) -> None: ...
+    call_in: CallInOrder
+    enough: EnoughOrder
+    def __init__(self, topology: _Optional[_Union[Topology, _Mapping]] = ..., save: _Optional[_Union[SaveOrder, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotOrder, _Mapping]] = ..., drop_snapshot: _Optional[_Union[DropSnapshotOrder, _Mapping]] = ..., drain: _Optional[_Union[DrainOrder, _Mapping]] = ..., offer_copy: _Optional[_Union[OfferCopyOrder, _Mapping]] = ..., release: _Optional[_Union[ReleaseOrder, _Mapping]] = ..., call_in: _Optional[_Union[CallInOrder, _Mapping]] = ..., enough: _Optional[_Union[EnoughOrder, _Mapping]] = ...) -> None: ...
 
 class Topology(_message.Message):
     __slots__ = ("era", "ps_addresses", "ready", "restore_from")
@@ -113,6 +121,12 @@ class ReleaseOrder(_message.Message):
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
+class EnoughOrder(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
 class DrainOrder(_message.Message):
     __slots__ = ("reason",)
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +140,54 @@ class OfferCopyOrder(_message.Message):
     era: int
     ps_addresses: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, era: _Optional[int] = ..., ps_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CallInOrder(_message.Message):
+    __slots__ = ("world", "reason", "void")
+    WORLD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VOID_FIELD_NUMBER: _ClassVar[int]
+    world: int
+    reason: str
+    void: bool
+    def __init__(self, world: _Optional[int] = ..., reason: _Optional[str] = ..., void: _Optional[bool] = ...) -> None: ...
+
+class WorldRequest(_message.Message):
+    __slots__ = ("member", "incarnation", "left", "era", "version", "checksum", "wait_seconds")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    incarnation: str
+    left: int
+    era: int
+    version: int
+    checksum: int
+    wait_seconds: float
+    def __init__(self, member: _Optional[str] = ..., incarnation: _Optional[str] = ..., left: _Optional[int] = ..., era: _Optional[int] = ..., version: _Optional[int] = ..., checksum: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+
+class WorldReply(_message.Message):
+    __slots__ = ("world", "rank", "size", "store", "era", "restore_from", "keep", "end")
+    WORLD_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FROM_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    world: int
+    rank: int
+    size: int
+    store: str
+    era: int
+    restore_from: str
+    keep: bool
+    end: bool
+    def __init__(self, world: _Optional[int] = ..., rank: _Optional[int] = ..., size: _Optional[int] = ..., store: _Optional[str] = ..., era: _Optional[int] = ..., restore_from: _Optional[str] = ..., keep: _Optional[bool] = ..., end: _Optional[bool] = ...) -> None: ...
 
 class LeaseKey(_message.Message):
     __slots__ = ("kind", "epoch", "shard", "attempt", "era")
@@ -216,7 +278,7 @@ class MetricState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., variables: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class ReportRequest(_message.Message):
-    __slots__ = ("worker", "incarnation", "key", "progress", "finished", "failed", "given_back")
+    __slots__ = ("worker", "incarnation", "key", "progress", "finished", "failed", "given_back", "effort")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -224,6 +286,7 @@ class ReportRequest(_message.Message):
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: str
     key: LeaseKey
@@ -231,7 +294,16 @@ class ReportRequest(_message.Message):
     finished: Finished
     failed: Failed
     given_back: GivenBack
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[str] = ..., key: _Optional[_Union[LeaseKey, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ...) -> None: ...
+    effort: Effort
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[str] = ..., key: _Optional[_Union[LeaseKey, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ..., effort: _Optional[_Union[Effort, _Mapping]] = ...) -> None: ...
+
+class Effort(_message.Message):
+    __slots__ = ("seconds", "records")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    records: int
+    def __init__(self, seconds: _Optional[float] = ..., records: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("records", "version", "loss", "learning_rate")
@@ -283,12 +355,16 @@ class Failed(_message.Message):
     def __init__(self, error: _Optional[str] = ..., traceback: _Optional[str] = ..., fatal: _Optional[bool] = ...) -> None: ...
 
 class GivenBack(_message.Message):
-    __slots__ = ("reason", "records")
+    __slots__ = ("reason", "records", "version", "stop_training")
     REASON_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STOP_TRAINING_FIELD_NUMBER: _ClassVar[int]
     reason: str
     records: int
-    def __init__(self, reason: _Optional[str] = ..., records: _Optional[int] = ...) -> None: ...
+    version: int
+    stop_training: bool
+    def __init__(self, reason: _Optional[str] = ..., records: _Optional[int] = ..., version: _Optional[int] = ..., stop_training: _Optional[bool] = ...) -> None: ...
 
 class ReportReply(_message.Message):
     __slots__ = ("accepted", "reason")

@@ -79,6 +79,11 @@ class MasterStub:
                 request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.SerializeToString,
                 response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
                 _registered_method=True)
+        self.World = channel.unary_unary(
+                '/elasticdl.v1.Master/World',
+                request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.WorldRequest.SerializeToString,
+                response_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.WorldReply.FromString,
+                _registered_method=True)
         self.Status = channel.unary_unary(
                 '/elasticdl.v1.Master/Status',
                 request_serializer=elastic__runtime_dot_rpc_dot_master__pb2.StatusRequest.SerializeToString,
@@ -153,6 +158,13 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def World(self, request, context):
+        """AllReduce: a worker has left its world, or was in none, and waits for its place in the next.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -212,6 +224,11 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.Uploaded,
                     request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.FromString,
                     response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.Empty.SerializeToString,
+            ),
+            'World': grpc.unary_unary_rpc_method_handler(
+                    servicer.World,
+                    request_deserializer=elastic__runtime_dot_rpc_dot_master__pb2.WorldRequest.FromString,
+                    response_serializer=elastic__runtime_dot_rpc_dot_master__pb2.WorldReply.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
@@ -467,6 +484,33 @@ class Master:
             '/elasticdl.v1.Master/Uploaded',
             elastic__runtime_dot_rpc_dot_master__pb2.UploadedRequest.SerializeToString,
             elastic__runtime_dot_rpc_dot_master__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def World(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/elasticdl.v1.Master/World',
+            elastic__runtime_dot_rpc_dot_master__pb2.WorldRequest.SerializeToString,
+            elastic__runtime_dot_rpc_dot_master__pb2.WorldReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,6 +24,9 @@ from elastic_runtime.rpc.master_pb2_grpc import MasterStub
 
 log = logging.getLogger(__name__)
 _Reply = TypeVar("_Reply")
+WELCOME = (("elasticdl-welcome", "yes"),)
+"""Metadata with which a master says first that a member is joined; a refused call has none."""
+
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -143,8 +146,8 @@ class Membership:
             with connect(address, token=self._token) as channel:
                 stub = MasterStub(channel)  # type: ignore[no-untyped-call]
                 bond = self._offer(stub.Join(self._member()))
-                bond.initial_metadata()  # comes once the master has answered or the call has failed
-                if joined := bond.is_active():
+                said = bond.initial_metadata()  # comes with a failure, too, and perhaps ahead of it
+                if joined := any(tuple(pair) == WELCOME[0] for pair in said):
                     log.info("joined the master at %s", address)
                     self._set_master(stub)
                 for order in bond:

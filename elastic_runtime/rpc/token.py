@@ -10,8 +10,9 @@ from __future__ import annotations
 import hmac
 import os
 import pathlib
+import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import grpc
 import grpc.aio
@@ -20,6 +21,11 @@ from elastic_runtime.errors import InputError
 
 KEY = "elasticdl-token"
 _REFUSAL = "the job's token is missing or wrong"
+
+
+def make_token() -> str:
+    """A new one, for a new job."""
+    return secrets.token_urlsafe(32)
 
 
 def token_from_environment(environ: Mapping[str, str] = os.environ) -> str:
@@ -37,35 +43,70 @@ def token_from_environment(environ: Mapping[str, str] = os.environ) -> str:
     return token
 
 
-class _CallDetails(NamedTuple):
-    method: str
-    timeout: float | None
-    metadata: Any
-    credentials: Any
-    wait_for_ready: bool | None
-    compression: Any
+class TokenChannel(grpc.Channel):
+    """A channel that adds the token to every call.
+
+    Not gRPC's own way, an interceptor: with one, each call asks the channel anew for its method, and that is
+    the end of the process, by a segmentation fault, where another thread has just closed the channel.
+    """
+
+    def __init__(self, channel: grpc.Channel, token: str) -> None:
+        self._channel: Any = channel
+        self._token = token
+
+    def unary_unary(self, *method: Any, **given: Any) -> Any:
+        """A method of one request and one reply."""
+        return _Method(self._channel.unary_unary(*method, **given), self._token)
+
+    def unary_stream(self, *method: Any, **given: Any) -> Any:
+        """A method of one request and many replies."""
+        return _Method(self._channel.unary_stream(*method, **given), self._token)
+
+    def stream_unary(self, *method: Any, **given: Any) -> Any:
+        """A method of many requests and one reply."""
+        return _Method(self._channel.stream_unary(*method, **given), self._token)
+
+    def stream_stream(self, *method: Any, **given: Any) -> Any:
+        """A method of many requests and many replies."""
+        return _Method(self._channel.stream_stream(*method, **given), self._token)
+
+    def subscribe(
+        self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False
+    ) -> None:
+        """Hear of the connection's state."""
+        self._channel.subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
+        """No longer."""
+        self._channel.unsubscribe(callback)
+
+    def close(self) -> None:
+        """End all calls; those begun later fail."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def client_interceptor(token: str) -> Any:
-    """Adds the token to every call of a channel."""
+class _Method:
+    """A method whose calls carry the token."""
 
-    def intercept(_: Any, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
-        metadata = (*(details.metadata or ()), (KEY, token))
-        wait, compression = getattr(details, "wait_for_ready", None), getattr(details, "compression", None)
-        rest = (details.credentials, wait, compression)
-        return continuation(_CallDetails(details.method, details.timeout, metadata, *rest), request)
+    def __init__(self, method: Any, token: str) -> None:
+        self._method, self._own = method, (KEY, token)
 
-    kinds = {
-        "intercept_unary_unary": grpc.UnaryUnaryClientInterceptor,
-        "intercept_unary_stream": grpc.UnaryStreamClientInterceptor,
-        "intercept_stream_unary": grpc.StreamUnaryClientInterceptor,
-        "intercept_stream_stream": grpc.StreamStreamClientInterceptor,
-    }
-    return type("ClientToken", tuple(kinds.values()), dict.fromkeys(kinds, intercept))()
+    def __call__(self, request: Any, timeout: float | None = None, metadata: Any = None, **rest: Any) -> Any:
+        return self._method(request, timeout, (*(metadata or ()), self._own), **rest)
+
+    def future(self, request: Any, timeout: float | None = None, metadata: Any = None, **rest: Any) -> Any:
+        """A call whose reply is waited for later."""
+        return self._method.future(request, timeout, (*(metadata or ()), self._own), **rest)
 
 
 def aio_client_interceptors(token: str) -> list[Any]:
-    """`client_interceptor` for asyncio, where gRPC wants one object for each kind of call."""
+    """`TokenChannel` for asyncio, where gRPC wants one object for each kind of call."""
 
     async def intercept(_: Any, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
         metadata = grpc.aio.Metadata(*(details.metadata or ()), (KEY, token))

@@ -21,6 +21,7 @@ _MAY_BE_BARE = (
     {name for name, flag in _ALL.items() if flag.is_switch} | set(aliases.GONE) | set(aliases.REFUSED)
 )
 _OLDER = {*aliases.RENAMED, *aliases.GONE, *aliases.REFUSED, *aliases.TRANSLATED}
+_SHORT = {"-o": "--dry_run_format", "-n": "--namespace"}  # as kubectl's users type them
 _DATA = ("training_data", "validation_data", "prediction_data")
 
 
@@ -65,9 +66,9 @@ def _read(argv: Sequence[str], command: Command) -> tuple[dict[str, str], list[s
 
 def _next(rest: list[str], command: Command) -> tuple[str, str]:
     token = rest.pop()
-    typed, equals, value = token.partition("=")
+    typed, equals, value = _SHORT.get(token, token).partition("=")
     name = typed.removeprefix("--").replace("-", "_")
-    if not token.startswith("--") or not name:
+    if not typed.startswith("--") or not name:
         guess = typed.lstrip("-").replace("-", "_")
         remedy = f"did you mean --{guess}?" if guess in _ALL else "options are written --name=value"
         raise InputError(f"unexpected argument {token!r}", remedy=remedy)
@@ -75,7 +76,7 @@ def _next(rest: list[str], command: Command) -> tuple[str, str]:
         raise _not_taken(name, command)
     if equals:
         return name, value
-    if rest and not rest[-1].startswith("--"):
+    if rest and not rest[-1].startswith("--") and rest[-1] not in _SHORT:
         return name, rest.pop()
     if name in _MAY_BE_BARE:
         return name, "true"

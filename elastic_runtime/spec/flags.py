@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 
 Command = Literal["train", "evaluate", "predict", "master", "worker", "ps"]
 COMMANDS: tuple[Command, ...] = get_args(Command)
-JOB: tuple[Command, ...] = ("train", "evaluate", "predict", "master")
+VERBS: tuple[Command, ...] = ("train", "evaluate", "predict")
+JOB: tuple[Command, ...] = (*VERBS, "master")
 TRAINING: tuple[Command, ...] = ("train", "master")
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import ValidationError, ValidationInfo, model_validator
+from pydantic import BaseModel, ValidationError, ValidationInfo, model_validator
 
 from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.spec.flags import Command, Flag, flags
@@ -49,6 +49,16 @@ class JobSpec(Job, Model, Data, Training, Evaluation, Checkpoints, Elasticity, K
             return cls.model_validate(values, context=notices)
         except ValidationError as error:
             raise _in_words(error) from None
+
+    @classmethod
+    def check_each(cls, values: dict[str, Any]) -> None:
+        """Refuse a value that is wrong whatever the others are."""
+        for group in cls.__bases__:
+            assert issubclass(group, BaseModel)
+            try:
+                group.model_validate({name: values[name] for name in group.model_fields if name in values})
+            except ValidationError as error:
+                raise _in_words(error) from None
 
     @property
     def kind(self) -> Kind:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from elastic_runtime.spec.flags import COMMANDS, JOB, Command, Group, flag
+from elastic_runtime.spec.flags import COMMANDS, JOB, VERBS, Command, Group, flag
 from elastic_runtime.spec.values import (
     Address,
     Envs,
     Image,
     JobName,
     Namespace,
+    NodeSelector,
     Number,
     Pattern,
     PriorityClass,
     Resources,
+    ServiceAccount,
     Switch,
     Text,
+    Tolerations,
     Volumes,
     Whole,
     WorkerPriorityText,
@@ -35,7 +38,12 @@ class Job(Group):
         "where pods run: as processes on this machine, or on Kubernetes; auto: there if an image is named",
         takes=JOB,
     )
-    run_dir: Text = flag("", "folder for all that the job writes", takes=JOB, shown="runs/<job_name>")
+    run_dir: Text = flag(
+        "",
+        "folder for all that the job writes",
+        takes=JOB,
+        shown="runs/<job_name>, on Kubernetes /elasticdl/runs/<job_name>",
+    )
     restart: Switch = flag(False, "begin anew instead of going on where this job was left", takes=JOB)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = flag("INFO", "how much is logged")
     envs: Envs = flag("", "environment of every pod: `k1=v1,k2=v2`", takes=JOB)
@@ -96,6 +104,21 @@ class Kubernetes(Group):
         "volume_name",
         takes=JOB,
     )
+    node_selector: NodeSelector = flag(
+        "", "labels of the nodes that pods may run on: `pool=train,zone=a`", takes=JOB
+    )
+    toleration: Tolerations = flag(
+        "",
+        "taints that pods tolerate: `key=pool,value=train,effect=NoSchedule;key=gpu,operator=Exists`; also "
+        "seconds",
+        takes=JOB,
+    )
+    service_account: ServiceAccount = flag(
+        "",
+        "service account of the pods; the master needs its rights",
+        takes=JOB,
+        shown="the namespace's default",
+    )
     populate_env_names: Pattern = flag(
         "", "regular expression for the master's variables that its children get too", takes=JOB
     )
@@ -121,7 +144,9 @@ class Kubernetes(Group):
         "", "priority class of workers, or the fraction of them that is `high`, the rest `low`", takes=JOB
     )
     restart_policy: Literal["Never", "OnFailure", "Always"] = flag(
-        "Never", "restart policy of the pods", takes=JOB
+        "Never",
+        "restart policy of the pods; anything else is taken as `Never`: the job replaces its pods itself",
+        takes=JOB,
     )
     cluster_spec: Text = flag(
         "", "Python file whose `cluster` changes pods and services before they are made", takes=JOB
@@ -130,7 +155,12 @@ class Kubernetes(Group):
     force_use_kube_config_file: Switch = flag(
         False, "use the kubeconfig file even inside a cluster", takes=JOB
     )
-    yaml: Text = flag("", "write the master's manifest to this file instead of submitting it", takes=JOB)
+    yaml: Text = flag("", "write the job's manifests to this file instead of submitting it", takes=VERBS)
+    dry_run: Switch = flag(False, "print every object of the job instead of making it", takes=VERBS)
+    dry_run_format: Literal["yaml", "json"] = flag(
+        "yaml", "how --dry_run prints them; `-o` for short", takes=VERBS
+    )
+    detach: Switch = flag(False, "return once the master runs instead of following its log", takes=VERBS)
 
 
 class Process(Group):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Set
+from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.spec.place import Kubernetes
 from elastic_runtime.spec.resources import excess
+from elastic_runtime.spec.volumes import parse_volumes
 
 if TYPE_CHECKING:
     from elastic_runtime.spec.job import JobSpec
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 Rule = Callable[[SimpleNamespace, Set[str]], Iterator[str]]
 
 _ORPHAN_TIMEOUT = {"process": 30.0, "kubernetes": 300.0}
+_RUNS = {"process": "runs", "kubernetes": "/elasticdl/runs"}
 _NAMES_AN_IMAGE = ("image_name", "worker_image", "base_image", "docker_image_repository")
 
 
@@ -59,11 +62,58 @@ def _place(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
     if not draft.orphan_timeout:
         draft.orphan_timeout = _ORPHAN_TIMEOUT[draft.platform]
     if not draft.run_dir and draft.job_name:
-        draft.run_dir = f"runs/{draft.job_name}"
+        draft.run_dir = f"{_RUNS[draft.platform]}/{draft.job_name}"
     if not draft.checkpoint_dir and draft.run_dir:
-        draft.checkpoint_dir = f"{draft.run_dir.rstrip('/')}/checkpoints"
-        if draft.checkpoint_steps:
+        shared = _shared_folder(draft)
+        draft.checkpoint_dir = f"{(shared or draft.run_dir).rstrip('/')}/checkpoints"
+        if draft.checkpoint_steps and shared:
             yield f"checkpoints go to {draft.checkpoint_dir}, because no --checkpoint_dir is given"
+        elif draft.checkpoint_steps:
+            yield (
+                f"--checkpoint_steps={draft.checkpoint_steps} has no effect, because no volume is mounted: "
+                "what a pod writes is lost with it (a lost parameter server gets its part back from workers)"
+            )
+            draft.checkpoint_steps = 0
+
+
+def _restarts(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
+    """A kubelet that starts a container again knows no budgets, and not when a job is over."""
+    if draft.platform == "kubernetes" and draft.restart_policy != "Never":
+        yield (
+            f"--restart_policy={draft.restart_policy} is taken as Never: the master replaces workers and "
+            "parameter servers that are lost, and whoever follows the job replaces the master"
+        )
+        draft.restart_policy = "Never"
+
+
+def _outlives_pods(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
+    """What one pod writes for others has to be on a volume; what a cluster spec mounts is not known here."""
+    names = ["output", *(["checkpoint_dir"] if draft.checkpoint_steps else [])]
+    if draft.platform == "process" or draft.cluster_spec or draft.cluster_spec_json:
+        names = []
+    for name in names:
+        path = getattr(draft, name)
+        if path and "://" not in path and not _is_on_volume(draft, path):
+            raise InputError(
+                f"{path} is on no volume: what a pod writes there is lost with it",
+                where=f"--{name}",
+                remedy="mount one: --volume=claim_name=CLAIM,mount_path=/data, and name a folder in it",
+            )
+    yield from ()
+
+
+def _shared_folder(draft: SimpleNamespace) -> str:
+    """Where pods find each other's files, if there is such a place."""
+    if draft.platform == "process" or _is_on_volume(draft, draft.run_dir):
+        return str(draft.run_dir)
+    volumes = parse_volumes(draft.volume)
+    return f"{volumes[0].mount_path.rstrip('/')}/elasticdl/{draft.job_name}" if volumes else ""
+
+
+def _is_on_volume(draft: SimpleNamespace, path: str) -> bool:
+    return any(
+        PurePosixPath(path).is_relative_to(volume.mount_path) for volume in parse_volumes(draft.volume)
+    )
 
 
 def _shards(draft: SimpleNamespace, given: Set[str]) -> Iterator[str]:
@@ -145,7 +195,11 @@ def _without_effect(draft: SimpleNamespace, given: Set[str]) -> Iterator[str]:
             f"with {strategy}",
             ("grads_to_wait", "use_async", "sync_version_tolerance", "lr_staleness_modulation"),
         ),
-        (strategy != "AllreduceStrategy", f"with {strategy}", ("lr_scaling",)),
+        (
+            strategy != "AllreduceStrategy",
+            f"with {strategy}",
+            ("lr_scaling", "gradient_compression", "collective_timeout"),
+        ),
         (not draft.use_async, "without --use_async", ("lr_staleness_modulation",)),
         (draft.use_async, "with --use_async", ("sync_version_tolerance",)),
         (
@@ -171,6 +225,8 @@ def _without_effect(draft: SimpleNamespace, given: Set[str]) -> Iterator[str]:
 _RULES: tuple[Rule, ...] = (
     _purpose,
     _place,
+    _restarts,
+    _outlives_pods,
     _shards,
     _parameter_servers,
     _workers,

@@ -13,12 +13,14 @@ from elastic_runtime.spec.pairs import envs
 from elastic_runtime.spec.params import parse_params
 from elastic_runtime.spec.priorities import parse_priority_class, parse_worker_priority
 from elastic_runtime.spec.resources import parse_resources
+from elastic_runtime.spec.scheduling import parse_node_selector, parse_tolerations
 from elastic_runtime.spec.volumes import parse_volumes
 
 LONGEST_JOB_NAME = 40  # elasticdl-<job>-worker-<n> has to fit in the 63 characters of a label
 
 _TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _SYMBOL = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})|@.+")
 _IMAGE = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
@@ -104,5 +106,8 @@ Resources = Annotated[str, _checked(parse_resources)]
 PriorityClass = Annotated[str, _checked(parse_priority_class)]
 WorkerPriorityText = Annotated[str, _checked(parse_worker_priority)]
 Envs = Annotated[str, _checked(envs)]
+NodeSelector = Annotated[str, _checked(parse_node_selector)]
+Tolerations = Annotated[str, _checked(parse_tolerations)]
+ServiceAccount = Annotated[str, _checked(_like(_SUBDOMAIN, "the name of a service account"))]
 Params = Annotated[str, _checked(parse_params)]
 Pattern = Annotated[str, _checked(_regular_expression)]

@@ -124,6 +124,15 @@ class Training(Group):
     lr_scaling: Literal["none", "linear", "sqrt"] = flag(
         "none", "how the learning rate follows the number of workers, with AllReduce", takes=TRAINING
     )
+    gradient_compression: Literal["none", "fp16"] = flag(
+        "none", "how gradients travel, with AllReduce", takes=TRAINING
+    )
+    collective_timeout: Number = flag(
+        30.0,
+        "seconds after which a silent worker is given up by the others",
+        takes=TRAINING,
+        gt=0,
+    )
     log_loss_steps: Whole = flag(100, "steps between two loss lines in a worker's log", takes=TRAINING, ge=1)
 
 
@@ -156,4 +165,8 @@ class Checkpoints(Group):
         required=("evaluate", "predict"),
         identity=True,
     )
-    output: Text = flag("", "folder for the finished model", takes=TRAINING)
+    output: Text = flag(
+        "",
+        "folder or URI for the finished model; on this machine `model` in run_dir, unless said",
+        takes=TRAINING,
+    )

@@ -34,6 +34,7 @@ class Staging:
         self._name = _PREFIX + uuid.uuid4().hex[:8]
         self.rejects_file = storage.join(self.output, _REJECTS)
         self._rejects: BinaryIO | None = None
+        self._made = False  # the output did not exist before
 
     def refuse_own(self, sources: Iterable[str]) -> None:
         """Sources that `commit` would remove or replace must not be converted."""
@@ -88,7 +89,7 @@ class Staging:
 
     def _remove_old(self, folders: set[str]) -> None:
         for folder in folders:
-            for path in self._fs.ls(folder, detail=False):
+            for path in self._listed(folder):
                 if _DATA.fullmatch(posixpath.basename(path)):
                     self._fs.rm_file(path)
         rejects = posixpath.join(self._root, _REJECTS)
@@ -96,9 +97,16 @@ class Staging:
             self._fs.rm_file(rejects)
 
     def _remove_runs(self) -> None:
-        for path in self._fs.ls(self._root, detail=False):
+        for path in self._listed(self._root):
             if posixpath.basename(path.rstrip("/")).startswith(_PREFIX):
                 self._fs.rm(path, recursive=True)
+
+    def _listed(self, folder: str) -> list[str]:
+        """The paths in a folder; in an object store one that holds nothing is not there."""
+        try:
+            return list(self._fs.ls(folder, detail=False))
+        except FileNotFoundError:
+            return []
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -109,6 +117,7 @@ class Staging:
 
     def __enter__(self) -> Self:
         with self._told():
+            self._made = not self._fs.exists(self._root)
             self._fs.makedirs(self._root, exist_ok=True)
             self._remove_runs()
             self._fs.makedirs(self._staged())
@@ -121,3 +130,5 @@ class Staging:
             if self._rejects:
                 self._rejects.close()
             self._fs.rm(self._staged(), recursive=True)
+            if error and self._made and not self._listed(self._root):
+                self._fs.rmdir(self._root)

@@ -35,7 +35,7 @@ from elastic_runtime.master.evaluation.events import (
     Tick,
     VersionReached,
 )
-from elastic_runtime.master.evaluation.states import MetricState, add, mismatch, pack, unpack
+from elastic_runtime.master.evaluation.states import MetricState, add, in_order, mismatch, pack, unpack
 from elastic_runtime.master.ledger import Ledger, Source
 
 _Report = ledgers.Progress | ledgers.Finished | ledgers.Failed | ledgers.GivenBack
@@ -191,6 +191,7 @@ class Evaluation:
             cancelled.insert(0, (self._open.version, self._open.snapshot))
             self._close()
         if version is None:
+            self._tell_ledger(ledgers.UndoAfter(-1))  # no report of a result under way will be heard
             self._valid.clear()
             self._wanted = False
         effects: list[Effect] = [EvaluationCancelled(lost) for lost, _ in cancelled]
@@ -238,7 +239,7 @@ class Evaluation:
         done = ledgers.Finished(event.worker, event.lease, opened.version, event.now)
         effects = self._report(done)
         if opened.ledger.finished:
-            metrics = dict(event.metrics)
+            metrics = in_order(event.metrics, opened.sums or ())
             self.results[opened.version] = metrics
             self._valid.add(opened.version)
             self._close()
@@ -315,7 +316,9 @@ def _translate(effect: ledgers.Effect, opened: _Open) -> list[Effect]:
             return [_granted(effect, opened)]
         case ledgers.Accepted() | ledgers.Requeued():
             return [replace(effect, lease=effect.lease._replace(epoch=opened.version))]
-        case ledgers.EpochFinished() | ledgers.AllFinished() | ledgers.RolledBack() | ledgers.Stopping():
+        case ledgers.EpochFinished() | ledgers.AllFinished() | ledgers.RolledBack():
+            return []
+        case ledgers.Stopping() | ledgers.Left():  # an evaluation is never told to stop
             return []
         case _:
             return [effect]

@@ -8,7 +8,7 @@ where float32 ends.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,22 @@ def add(sums: Sequence[MetricState] | None, states: Sequence[MetricState]) -> tu
         MetricState(a.name, tuple(map(_RULES[a.rule], a.variables, b.variables)), a.rule)
         for a, b in zip(sums, wide, strict=True)
     )
+
+
+def in_order(figures: Mapping[str, float], states: Sequence[MetricState]) -> dict[str, float]:
+    """The figures in the order of the metrics they are of, which is the user's; a message loses it.
+
+    A metric of several figures calls them `metric/place`.
+    """
+    places = {state.name: place for place, state in enumerate(states)}
+
+    def place(figure: str) -> tuple[int, int, str]:
+        metric = figure
+        while metric not in places and "/" in metric:
+            metric = metric.rpartition("/")[0]
+        return places.get(metric, len(places)), len(figure), figure
+
+    return {name: figures[name] for name in sorted(figures, key=place)}
 
 
 def pack(states: Iterable[MetricState]) -> list[Any]:

@@ -8,7 +8,18 @@ and begins the next era.
 
 from elastic_runtime.master.home.base import BeginEra, FindCheckpoint, Home, Origin
 from elastic_runtime.master.home.held import HeldHome
+from elastic_runtime.master.home.replicated import ReplicatedHome, WorldTerms
 from elastic_runtime.master.home.served import ServedHome
 from elastic_runtime.master.home.static import StaticHome
 
-__all__ = ["BeginEra", "FindCheckpoint", "HeldHome", "Home", "Origin", "ServedHome", "StaticHome"]
+__all__ = [
+    "BeginEra",
+    "FindCheckpoint",
+    "HeldHome",
+    "Home",
+    "Origin",
+    "ReplicatedHome",
+    "ServedHome",
+    "StaticHome",
+    "WorldTerms",
+]

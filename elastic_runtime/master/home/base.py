@@ -43,6 +43,12 @@ class Home(Protocol):
     def lost(self, member: str) -> None:
         """A holder's pod ended."""
 
+    def away(self, member: str) -> None:
+        """A holder's connection broke; it may come back."""
+
+    def silent(self, worker: str) -> None:
+        """A worker made no progress for so long that its work was taken from it."""
+
     def topology(self) -> master_pb2.Topology:
         """What a joining worker is told."""
 

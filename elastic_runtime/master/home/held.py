@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from elastic_runtime.errors import ElasticError
 from elastic_runtime.master.home.base import BeginEra, FindCheckpoint, Origin
+from elastic_runtime.master.home.questions import Questions
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.rpc import master_pb2
-
-ANSWER_SECONDS = 120.0
 
 
 class HeldHome:
@@ -26,7 +24,7 @@ class HeldHome:
         self._era, self._holder, self._name = 0, "", ""
         self._restore_from = ""
         self._ready = False
-        self._answers: dict[str, asyncio.Future[int]] = {}
+        self.questions = Questions(members)
 
     def resume(self, era: int, origin: Origin) -> None:
         """After a restart of the master: the era it was in."""
@@ -45,12 +43,13 @@ class HeldHome:
 
     def lost(self, member: str) -> None:
         """Whoever waits for the holder's answer waits in vain."""
-        if member == self._name:
-            for answer in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(
-                        ElasticError("the worker that holds the model is gone", where=member)
-                    )
+        self.questions.lost(member)
+
+    def away(self, member: str) -> None:
+        """It may come back."""
+
+    def silent(self, worker: str) -> None:
+        """No other worker holds the model."""
 
     def topology(self) -> master_pb2.Topology:
         """Ready once the era has begun."""
@@ -58,7 +57,7 @@ class HeldHome:
 
     async def snapshot(self) -> int:
         """Ask the holder."""
-        return await self._ask("snapshot", master_pb2.Order(snapshot=master_pb2.SnapshotOrder()))
+        return await self.questions.snapshot(self._name)
 
     async def drop_snapshot(self, version: int) -> None:
         """Tell the holder."""
@@ -67,16 +66,7 @@ class HeldHome:
 
     async def save(self, version: int, directory: Path) -> int:
         """Ask the holder."""
-        save = master_pb2.SaveOrder(version=version, directory=str(directory))
-        return await self._ask("save", master_pb2.Order(save=save))
-
-    def reached(self, version: int) -> None:
-        """The holder took the snapshot asked for."""
-        self._resolve("snapshot", version)
-
-    def saved(self, version: int, error: str) -> None:
-        """The holder wrote what was asked for."""
-        self._resolve("save", version, error)
+        return await self.questions.save(self._name, version, str(directory))
 
     async def set_senders(self, workers: Sequence[str]) -> None:
         """There is one worker, and it waits for nobody."""
@@ -91,23 +81,3 @@ class HeldHome:
         await self._begin(era, origin.held_by([self._holder]))
         self._era, self._ready = era, True
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))
-
-    async def _ask(self, what: str, order: master_pb2.Order) -> int:
-        answer = self._answers[what] = asyncio.get_running_loop().create_future()
-        try:
-            if not self._members.send(self._name, order):
-                raise ElasticError("the worker that holds the model is away", where=self._name)
-            return await asyncio.wait_for(answer, ANSWER_SECONDS)
-        except TimeoutError:
-            what = f"the worker that holds the model did not answer for {ANSWER_SECONDS:g} s"
-            raise ElasticError(what, where=self._name) from None
-        finally:
-            del self._answers[what]
-
-    def _resolve(self, what: str, version: int, error: str = "") -> None:
-        answer = self._answers.get(what)
-        if answer is not None and not answer.done():
-            if error:
-                answer.set_exception(ElasticError(error))
-            else:
-                answer.set_result(version)

@@ -81,6 +81,12 @@ class ServedHome:
                 self._changed.set()
                 self._tell_workers()
 
+    def away(self, member: str) -> None:
+        """It may come back."""
+
+    def silent(self, worker: str) -> None:
+        """The barrier does not wait for a worker without leases."""
+
     def topology(self) -> master_pb2.Topology:
         """Ready while every part is with the holder the era began with."""
         ready = self._era > 0 and self._all_known()

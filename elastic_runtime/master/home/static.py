@@ -21,6 +21,12 @@ class StaticHome:
     def lost(self, member: str) -> None:
         """Nothing was held."""
 
+    def away(self, member: str) -> None:
+        """It may come back."""
+
+    def silent(self, worker: str) -> None:
+        """Nobody waits for it."""
+
     def topology(self) -> master_pb2.Topology:
         """Always ready."""
         return self._topology

@@ -117,7 +117,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class StopHandingOut:
-    """Enough was trained (maximal step, early stop, the user's wish): leases in flight end the job."""
+    """Enough was trained (maximal step, early stop): the job's training ends with the leases in flight."""
 
     reason: str
 
@@ -214,6 +214,15 @@ class Requeued:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """The shard was given back when no more work is handed out; `begun` if some of it was trained."""
+
+    lease: Lease
+    shard: Shard
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EpochFinished:
     """Every record of the epoch is done."""
 
@@ -259,6 +268,7 @@ Effect = (
     | Accepted
     | Refused
     | Requeued
+    | Left
     | EpochFinished
     | AllFinished
     | Stopping

@@ -27,6 +27,7 @@ from elastic_runtime.master.ledger.events import (
     Granted,
     JobFailed,
     Lease,
+    Left,
     NoWorkEver,
     NoWorkNow,
     Progress,
@@ -147,8 +148,8 @@ class Ledger:
                 self._leases.resume(event.now)
                 effects = []
             case StopHandingOut():
-                self._stopped = event.reason or "stopped"
-                effects = [Stopping(self._stopped)]
+                effects = [] if self._stopped else [Stopping(event.reason or "stopped")]
+                self._stopped = self._stopped or event.reason or "stopped"
             case Reopened():
                 self._failed, self._stopped, self._announced = False, "", False
                 self._failures.clear()
@@ -218,14 +219,19 @@ class Ledger:
             return [_refused(event.lease)]
         requeued = self._requeue(event.worker, event.lease, "given back", trained=event.records)
         self._leases.release(event.worker, event.lease, event.now)
+        if self._stopped:
+            return [Left(requeued.lease, requeued.shard, begun=event.records > 0)]
         return [requeued]
 
     def _requeue(self, worker: str, lease: Lease, reason: str, *, trained: int | None = None) -> Requeued:
-        """The shard is to do again; unless told, one in training counts as trained whole, others not."""
+        """The shard is to do again, unless enough is done.
+
+        If not told, one in training counts as trained whole, others not.
+        """
         shard = self.shards[lease.shard]
         if trained is None:
             trained = shard.records if self._leases.in_training(worker, lease) else 0
-        again = max(0, min(trained, shard.records))
+        again = 0 if self._stopped else max(0, min(trained, shard.records))
         self.records_retrained += again
         self._books[lease.epoch].give_back(lease.shard)
         return Requeued(worker, lease, shard, again, reason)

@@ -8,18 +8,22 @@ right lie in margins that the style sheet gives all charts, so those over the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from elastic_runtime.observe import figures
 from elastic_runtime.observe.report.markup import Markup, el, join, percent
+from elastic_runtime.observe.report.notes import Note, annotate
 from elastic_runtime.observe.report.scales import Axis
 from elastic_runtime.observe.thinning import Point, decimate
+
+Item = TypeVar("Item")
 
 WIDTH = 1000
 COLUMNS = 240
 _ROW = 18
-_TOP = 20
+_TOP = 23
 
 _SHAPES = {
     "joined": "M-4.5 3.5L0 -4.5L4.5 3.5Z",
@@ -89,9 +93,8 @@ class Plot:
         """The last point of a curve, with its value to its right."""
         if not math.isfinite(y):
             return []
-        value = el(
-            "text", figures.figure(y), x=percent(self.x.at(x)), y=self.top(y) + 4, dx=9, class_="label"
-        )
+        words = figures.figure(y) if abs(y) < 1e5 else figures.power(y)
+        value = el("text", words, x=percent(self.x.at(x)), y=self.top(y) + 4, dx=9, class_="label")
         return [self.dot(x, y), value]
 
     def side_labels(self, labels: Iterable[tuple[str, float, str]]) -> Markup:
@@ -103,16 +106,10 @@ class Plot:
             parts.append(el("text", words, x="100%", y=place, dx=9, class_=class_))
         return join(parts)
 
-    def note(self, words: str, x: float, *, class_: str = "note", row: int = 0) -> Markup:
-        """A vertical line at x with words at its head, on the side where there is room."""
-        share = self.x.at(x)
-        near_end = share > 0.7
-        line = el("line", x1=percent(share), x2=percent(share), y1=0, y2=self.height, class_=f"rule {class_}")
-        anchor = "end" if near_end else "start"
-        place = {"x": percent(share), "class_": class_, "text_anchor": anchor}
-        return join(
-            [line, el("text", words, y=10 + 14 * row, dx=-5 if near_end else 5, **place) if words else ""]
-        )
+    def rule(self, x: float, *, class_: str) -> Markup:
+        """A vertical line through the plot."""
+        place = percent(self.x.at(x))
+        return el("line", x1=place, x2=place, y1=0, y2=self.height, class_=f"rule {class_}")
 
     def _x(self, x: float) -> str:
         return f"{self.x.at(x) * WIDTH:.1f}"
@@ -124,20 +121,30 @@ class Plot:
 
 
 def draw(
-    plot: Plot, layers: Iterable[Markup], *, title: str, summary: str, rows: Sequence[Row] = ()
+    plot: Plot,
+    layers: Iterable[Markup],
+    *,
+    title: str,
+    summary: str,
+    rows: Sequence[Row] = (),
+    notes: Sequence[Sequence[Note]] = (),
 ) -> Markup:
-    """The whole chart: axes with names and units, the layers in their order, and rows of marks below."""
+    """The whole chart: axes with names and units, the layers in their order, marks below and words above."""
     floor = plot.height + (_ROW * len(rows) + 8 if rows else 0)
+    lines, words, above = annotate(notes, plot.x, bottom=plot.height, top=-_TOP)
+    top = _TOP + above
     inside = [
         *_grid(plot, floor),
+        *lines,
         *layers,
+        *words,
         *(_row(plot.x, row, plot.height + 8 + _ROW * (i + 0.5)) for i, row in enumerate(rows)),
         el("text", plot.y.name, x=0, y=-11, class_="axis-name y"),
         el("text", plot.x.name, x="100%", y=floor + 34, text_anchor="end", class_="axis-name x"),
     ]
-    frame = el("g", *inside, transform=f"translate(0 {_TOP})")
+    frame = el("g", *inside, transform=f"translate(0 {top})")
     parts = [el("title", title), el("desc", summary), frame]
-    return el("svg", *parts, role="img", class_="chart", height=_TOP + floor + 40)
+    return el("svg", *parts, role="img", class_="chart", height=top + floor + 40)
 
 
 def _grid(plot: Plot, floor: float) -> list[Markup]:
@@ -157,23 +164,25 @@ def _grid(plot: Plot, floor: float) -> list[Markup]:
 def _row(x: Axis, row: Row, middle: float) -> Markup:
     name = el("text", row.name, x=0, y=middle + 4, dx=-8, text_anchor="end", class_="tick")
     rule = el("line", x1=0, x2="100%", y1=middle, y2=middle, class_="grid")
-    return join([rule, name, *(glyph(group, x, middle) for group in _together(row.marks, x))])
+    groups = together(row.marks, lambda mark: x.at(mark.x), 1 / 60)
+    return join([rule, name, *(glyph(group, x, middle) for group in groups)])
 
 
 def glyph(marks: Sequence[Mark], x: Axis, middle: float) -> Markup:
     """One shape for the marks of one place; more marks make it larger."""
     first = marks[0]
     title = first.title if len(marks) == 1 else f"{first.title} and {len(marks) - 1} more"
-    scale = min(1.7, 0.9 + 0.1 * len(marks))
+    scale = min(1.4, 0.9 + 0.1 * len(marks))
     shape = el("path", el("title", title), d=_SHAPES[first.shape], transform=f"scale({scale:.2f})")
     return el("svg", shape, x=percent(x.at(first.x)), y=middle, class_=f"mark {first.shape}")
 
 
-def _together(marks: Sequence[Mark], x: Axis) -> list[list[Mark]]:
-    groups: list[list[Mark]] = []
-    for mark in sorted(marks, key=lambda mark: mark.x):
-        if groups and x.at(mark.x) - x.at(groups[-1][0].x) < 1 / 100:
-            groups[-1].append(mark)
+def together(items: Iterable[Item], place: Callable[[Item], float], reach: float) -> list[list[Item]]:
+    """The items in the order of their places (0 to 1), those within reach of a first one in one group."""
+    groups: list[list[Item]] = []
+    for item in sorted(items, key=place):
+        if groups and place(item) - place(groups[-1][0]) < reach:
+            groups[-1].append(item)
         else:
-            groups.append([mark])
+            groups.append([item])
     return groups

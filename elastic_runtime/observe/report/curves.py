@@ -11,11 +11,14 @@ from elastic_runtime.observe import figures, words
 from elastic_runtime.observe.events import Sample
 from elastic_runtime.observe.history import History, PodLife
 from elastic_runtime.observe.report import scales
-from elastic_runtime.observe.report.charts import Mark, Plot, Row, draw
+from elastic_runtime.observe.report.charts import Mark, Plot, Row, draw, together
 from elastic_runtime.observe.report.markup import Markup, el, join
+from elastic_runtime.observe.report.notes import Note
+from elastic_runtime.observe.report.tables import short
 from elastic_runtime.observe.thinning import Point
 
 _FEW, _FEW_RATES, _FEW_DOTS, _NOISY = 12, 5, 30, 30
+_MANY_EPOCHS, _LONG_NAME = 4, 30
 
 
 def over_time(history: History) -> Markup:
@@ -89,16 +92,14 @@ def _loss(history: History, time: scales.Axis) -> Markup:
         return Markup()
     plot = Plot(time, scales.loss("loss", [y for _, y in points]), 190)
     curve, (x, y) = _noisy(plot, points, history.seconds, "line")
-    layers = [*_epochs(history, plot), *_losses(history, plot), *curve, *_not_a_number(plot, points, "loss")]
     changes = _rate_changes(history)
-    if len(changes) <= _FEW_RATES:
-        layers += [
-            plot.note(f"learning rate {rate:.3g}", x, class_="note rate", row=1) for x, rate in changes
-        ]
-    layers += plot.end_label(x, y)
+    rates = [Note(x, f"learning rate {rate:.3g}", "rate") for x, rate in changes]
+    happened = [*_not_a_number(points, "loss"), *_losses(history, time)]
+    happened += rates if len(changes) <= _FEW_RATES else []
     reading = change([*(y for _, y in points[:1]), y])
     aside = "; faint: as reported, bold: smoothed" if len(curve) > 1 else ""
-    drawn = draw(plot, layers, title="Training loss over time", summary=f"Loss {reading}")
+    layers, notes = [*curve, *plot.end_label(x, y)], [_epochs(history), happened]
+    drawn = draw(plot, layers, title="Training loss over time", summary=f"Loss {reading}", notes=notes)
     return figure("Training loss", reading + aside, drawn)
 
 
@@ -113,21 +114,40 @@ def _reported_losses(history: History) -> list[Point]:
     return points
 
 
-def _not_a_number(plot: Plot, points: Sequence[Point], name: str) -> list[Markup]:
+def _not_a_number(points: Sequence[Point], name: str) -> list[Note]:
     bad = [point for point in points if not math.isfinite(point[1])][:1]
-    return [plot.note(f"{name} is {figures.figure(y)}", x, class_="note bad") for x, y in bad]
+    return [Note(x, f"{name} is {figures.figure(y)}", "bad") for x, y in bad]
 
 
-def _epochs(history: History, plot: Plot) -> list[Markup]:
-    ends = history.finished_epochs if len(history.finished_epochs) <= _FEW else []
+def _epochs(history: History) -> list[Note]:
+    """The name of each epoch over its time, and lines where the next begins."""
+    ends = sorted(history.finished_epochs, key=lambda end: end.time)
+    if max(len(ends), history.epochs) < 2 or len(ends) > _FEW:
+        return []
+    spans = [(end.epoch, end.time - history.begin) for end in ends]
+    if history.status != "succeeded" and len({epoch for epoch, _ in spans}) < history.epochs:
+        spans.append((spans[-1][0] + 1 if spans else 1, history.seconds))
+    notes, begin = [], 0.0
+    for number, (epoch, end) in enumerate(spans):
+        name = f"epoch {epoch}" if number == 0 or len(spans) < _MANY_EPOCHS else f"{epoch}"
+        notes += [Note(begin, "", "epoch")] * (begin > 0)
+        notes.append(Note((begin + end) / 2, name, "epoch", line=False))
+        begin = end
+    return notes
+
+
+def _losses(history: History, time: scales.Axis) -> list[Note]:
+    """Pods that were lost, those of one moment together; nothing if it happened all the time."""
+    lost = [(pod.ended - history.begin, pod) for pod in history.pods if pod.lost and pod.ended is not None]
+    groups = together(lost, lambda loss: time.at(loss[0]), 1 / 100) if len(lost) <= _FEW else []
     return [
-        plot.note(f"epoch {e.epoch} done", e.time - history.begin, class_="note epoch") for e in ends[:-1]
+        Note(x, f"{short(pod.name, history.job) if not more else f'{len(more) + 1} pods'} lost", "lost")
+        for (x, pod), *more in groups
     ]
 
 
-def _losses(history: History, plot: Plot) -> list[Markup]:
-    lost = [pod.ended - history.begin for pod in history.pods if pod.lost and pod.ended is not None]
-    return [plot.note("", x, class_="loss-of-pod") for x in lost] if len(lost) <= _FEW else []
+def _loss_lines(history: History, plot: Plot) -> list[Markup]:
+    return [plot.rule(note.x, class_="note lost") for note in _losses(history, plot.x)]
 
 
 def _rate_changes(history: History) -> list[Point]:
@@ -155,7 +175,8 @@ def _pace(history: History, time: scales.Axis) -> Markup:
     mean = history.records_done / history.seconds if history.seconds > 0 else 0.0
     best = max(y for _, y in points)
     reading = f"{figures.figure(mean)} records/s on average, {figures.figure(best)} at best"
-    drawn = draw(plot, [*_losses(history, plot), *curve], title="Records a second over time", summary=reading)
+    layers = [*_loss_lines(history, plot), *curve]
+    drawn = draw(plot, layers, title="Records a second over time", summary=reading)
     return figure("Pace", reading, drawn)
 
 
@@ -163,20 +184,23 @@ def _workers(history: History, time: scales.Axis) -> Markup:
     steps = [(t - history.begin, float(n)) for t, n in history.worker_steps()]
     running: list[Point] = [(0.0, 0.0), *steps]
     wanted = [(x, y) for x, y in _curve(history, lambda sample: float(sample.workers_wanted)) if y > 0]
+    together = _together(history)
     if not steps and not wanted:
         return Markup()
     plot = Plot(
         time, scales.linear("workers", [y for _, y in [*running, *wanted]], zero=True, whole=True), 110
     )
     layers = [
-        *_losses(history, plot),
+        *_loss_lines(history, plot),
         plot.steps(running, class_="area", filled=True),
         plot.steps(running, class_="line workers"),
         plot.steps(wanted, class_="line wanted"),
+        plot.steps(together, class_="line together"),
     ]
     late = [y for x, y in running if x <= 0.95 * time.high][-1]
-    names = [("running", late, "label")] if late else []
+    names = [(f"{late:.0f} running", late, "label running")] if late else []
     names += [(f"{y:.0f} wanted", y, "label quiet") for _, y in wanted[-1:]]
+    names += [(f"{y:.0f} together", y, "label together") for _, y in together[-1:]]
     layers.append(plot.side_labels(names))
     rows = _rows(history)
     reading = ", ".join(
@@ -184,6 +208,12 @@ def _workers(history: History, time: scales.Axis) -> Markup:
     )
     drawn = draw(plot, layers, title="Workers over time", summary=f"Workers: {reading}", rows=rows)
     return figure("Workers", reading, drawn)
+
+
+def _together(history: History) -> list[Point]:
+    """How many train together (AllReduce): a worker that runs may still be on its way into the world."""
+    worlds = [(event.time - history.begin, float(event.workers)) for event in history.worlds]
+    return [(0.0, 0.0), *worlds, (history.seconds, worlds[-1][1])] if worlds else []
 
 
 def _rows(history: History) -> list[Row]:
@@ -212,11 +242,13 @@ def _end(pod: PodLife, begin: float, shape: str) -> Mark:
 def _metric(history: History, name: str) -> Markup:
     points = sorted((float(e.version), e.metrics[name]) for e in history.evaluations if name in e.metrics)
     versions, values = [x for x, _ in points], [y for _, y in points]
-    plot = Plot(scales.positions("model version", versions), scales.linear(name, values), 140)
-    layers = [plot.line(points, class_="line"), *_not_a_number(plot, points, name)]
+    short_name = name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
+    plot = Plot(scales.positions("model version", versions), scales.linear(short_name, values), 140)
+    layers = [plot.line(points, class_="line")]
     if len(points) <= _FEW_DOTS:
         layers += [plot.dot(x, y, class_="dot small") for x, y in points if math.isfinite(y)]
     layers += plot.end_label(*points[-1])
-    reading = change(values)
-    drawn = draw(plot, layers, title=f"{name} over model versions", summary=f"{name} {reading}")
+    reading, notes = change(values), [_not_a_number(points, name)]
+    title = f"{name} over model versions"
+    drawn = draw(plot, layers, title=title, summary=f"{name} {reading}", notes=notes)
     return figure(name, reading, drawn)

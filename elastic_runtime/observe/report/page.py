@@ -38,13 +38,18 @@ def render(events: Sequence[Event], summary: Summary, facts: Sequence[tables.Fac
         _section("Settings", tables.fact_table(facts), empty="All settings have their defaults."),
         _section("Where it ran", _place(summary)),
     ]
+    return document(f"{summary.job} {summary.status} - ElasticDL", sections)
+
+
+def document(title: str, sections: Sequence[Markup], *, style: str = "") -> str:
+    """A page of HTML of these sections, with the report's style sheet in it; `style` comes after that."""
     head = el(
         "head",
         Markup('<meta charset="utf-8" />'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1" />'),
         Markup('<meta name="color-scheme" content="light dark" />'),
-        el("title", f"{summary.job} {summary.status} - ElasticDL"),
-        el("style", Markup(_style())),
+        el("title", title),
+        el("style", Markup(_style() + style)),
     )
     page = el("html", head, el("body", el("main", *sections)), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
@@ -58,14 +63,14 @@ def _head(history: History, summary: Summary) -> Markup:
         el("p", "ElasticDL training report", class_="overline"),
         el("h1", summary.job or "unnamed job", " ", status),
         el("p", f"{summary.strategy or 'Training'}, {when}", class_="aside"),
-        el("p", summary.error, class_="error") if summary.error else "",
-        el("div", *(_tile(*tile) for tile in _tiles(summary)), class_="tiles"),
+        el("p", verdict(summary), class_="error") if summary.error else "",
+        el("div", *(_tile(*tile) for tile in _tiles(history, summary)), class_="tiles"),
         el("ul", *(el("li", remark) for remark in remarks(history, summary)), class_="remarks"),
-        el("p", verdict(summary), class_="verdict"),
+        el("p", verdict(summary), class_="verdict") if not summary.error else "",
     )
 
 
-def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
+def _tiles(history: History, summary: Summary) -> list[tuple[str, str, str]]:
     """Eight key figures, each with its name and a remark."""
     metrics = [
         (figures.figure(v), name, "last evaluation") for name, v in list(summary.final_metrics.items())[:2]
@@ -73,21 +78,26 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
     records = f"of {figures.large(summary.records)}" if summary.records > summary.records_done else ""
     epochs = f"{summary.epochs_done} of {figures.plural(summary.epochs, 'epoch')}" if summary.epochs else ""
     pace = summary.records_done / summary.wall_seconds if summary.wall_seconds > 0 else 0.0
-    causes = ", ".join(f"{n} by {words.cause(name)}" for name, n in summary.relaunches.items())
+    is_over, lost = history.ended is not None, sum(pod.lost for pod in history.pods)
+    causes = ", ".join(f"{n} after {words.cause(name)}" for name, n in summary.relaunches.items())
     saved = summary.last_checkpoint
     others = [
         (figures.large(summary.records_done), "records done", records or epochs),
-        (figures.duration(summary.wall_seconds), "wall time", "from start to end"),
+        (figures.duration(summary.wall_seconds), "wall time", "from start to end" if is_over else "so far"),
         (figures.figure(pace), "records/s", "over the wall time"),
         (figures.percent(summary.goodput), "goodput", "of the time, in work that counts"),
-        (figures.count(sum(summary.relaunches.values())), "pods relaunched", causes or "none was lost"),
+        (
+            figures.count(sum(summary.relaunches.values())),
+            "pods relaunched",
+            causes or f"{lost or 'none'} {'were' if lost > 1 else 'was'} lost",
+        ),
         (figures.large(summary.records_retrained), "records trained again", "after losses"),
         (
             figures.count(summary.checkpoints),
             "checkpoints",
             f"last at version {saved}" if saved is not None else "",
         ),
-        (figures.count(summary.version), "model version", "at the end"),
+        (figures.count(summary.version), "model version", "at the end" if is_over else "now"),
     ]
     return [*metrics, *others][:8]
 

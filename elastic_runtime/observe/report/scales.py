@@ -88,7 +88,7 @@ def _logarithmic(name: str, low: float, high: float) -> Axis:
         marks = [10.0**power for power in range(first, last + 1, math.ceil((last - first) / 6))]
     low = max((m for m in marks if m <= low), default=low)
     high = min((m for m in marks if m >= high), default=high)
-    return Axis(name, low, high, tuple((m, f"{m:g}") for m in marks if low <= m <= high), log=True)
+    return Axis(name, low, high, tuple((m, figures.power(m)) for m in marks if low <= m <= high), log=True)
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
@@ -103,7 +103,7 @@ def _step(wish: float) -> float:
 
 def _tick(value: float, step: float) -> str:
     if abs(value) >= 1e6 or 0 < step < 1e-4:
-        return f"{value:.3g}".replace("e+0", "e")
+        return figures.power(value)
     if abs(value) >= 10_000 and step >= 100:
         return f"{value / 1000:g}k"
     places = max(0, -math.floor(math.log10(step) + 1e-9))

@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from elastic_runtime.platform.exits import judge
 from elastic_runtime.platform.pods import EXIT_ERROR, EXIT_OUT_OF_MEMORY
-from elastic_runtime.platform.process.exits import judge
 from elastic_runtime.platform.process.folder import write_exit
 
 EXIT_RECORD = "ELASTICDL_EXIT_RECORD"
@@ -31,6 +33,7 @@ def settle(main: Callable[[], int]) -> NoReturn:
     code, last = _run(main)
     if path := os.environ.get(EXIT_RECORD):
         write_exit(Path(path), os.getpid(), judge(code, [last]))
+        shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)  # this pod's own, see `platform._spawn`
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -6,6 +6,7 @@ is.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,12 +16,15 @@ from types import TracebackType
 
 from elastic_runtime.errors import InputError
 
+LOCK = "master.lock"
+
 
 class Claim:
     """The right to be the master of a run folder, until released or until this process ends."""
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, folder: Path, *, keep: bool, made: list[Path]) -> None:
         self._file: int | None = file
+        self._folder, self._keep, self._made = folder, keep, made
 
     def release(self) -> None:
         """Let another master have the folder."""
@@ -34,22 +38,44 @@ class Claim:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, InputError) and [path.name for path in self._folder.iterdir()] == [LOCK]:
+            (self._folder / LOCK).unlink()  # nothing was begun: nothing shall look as if it had been
+            with contextlib.suppress(OSError):  # another job has begun in the same folder
+                for folder in [self._folder, *self._made]:
+                    folder.rmdir()
+        elif not self._keep:
+            (self._folder / LOCK).unlink(missing_ok=True)
         self.release()
 
 
-def claim(run_dir: Path, job: str) -> Claim:
-    """Claim the run folder for this process, or say which process has it."""
-    run_dir.mkdir(parents=True, exist_ok=True)
-    file = os.open(run_dir / "master.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        refusal = _refusal(file, run_dir)
-        os.close(file)
-        raise refusal from None
+def claim(run_dir: Path, job: str, *, keep: bool = True) -> Claim:
+    """Claim the folder for this process, or say which process has it.
+
+    `keep` leaves the word on who has had it there, for those who look at the job later.
+    """
+    made = [folder for folder in run_dir.parents if not folder.exists()]
+    file = _locked(run_dir)
     os.ftruncate(file, 0)
     os.pwrite(file, json.dumps({"job": job, "pid": os.getpid(), "since": time.time()}).encode(), 0)
-    return Claim(file)
+    return Claim(file, run_dir, keep=keep, made=made)
+
+
+def _locked(run_dir: Path) -> int:
+    while True:
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+            file = os.open(run_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:  # its last holder has just removed it
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            refusal = _refusal(file, run_dir)
+            os.close(file)
+            raise refusal from None
+        if os.fstat(file).st_nlink:
+            return file
+        os.close(file)
 
 
 def _refusal(file: int, run_dir: Path) -> InputError:

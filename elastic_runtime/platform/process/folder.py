@@ -12,12 +12,13 @@ import dataclasses
 import fcntl
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
+from elastic_runtime.platform.exits import Verdict, judge
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
-from elastic_runtime.platform.process.exits import Verdict, judge
 
 _FLOCK = "hhqqi4x"
 _TAIL_BYTES, _TAIL_LINES = 8192, 20
@@ -90,6 +91,18 @@ class RunFolder:
             return Verdict(told.cause, told.exit_code, told.detail)
         return judge(status, self._last_lines(pod), oom_killed=oom_killed)
 
+    def clear_scratch(self, pod: Pod) -> None:
+        """Remove what the ended process left in the folder for temporary files that it had of its own."""
+        facts = _read(self.record(pod.name)) or {}
+        if facts.get("pid") == pod.pid:
+            _remove_scratch(pod.name, facts)
+
+    def clear_all_scratch(self) -> None:
+        """The same for every pod that has ended, for when there is no master that would."""
+        for name in self.names():
+            if self.holder(name) is None:
+                _remove_scratch(name, _read(self.record(name)) or {})
+
     def _ended(self, pod: Pod) -> Pod:
         told = _read(self.exit_record(pod.name))
         if told is None or told["pid"] != pod.pid:
@@ -114,6 +127,12 @@ def write_exit(path: Path, pid: int, verdict: Verdict) -> None:
     """Keep how the pod's process ended; with the disk full, a later master takes it for preempted."""
     with contextlib.suppress(OSError):
         path.write_text(json.dumps({"pid": pid} | dataclasses.asdict(verdict)))
+
+
+def _remove_scratch(name: str, facts: dict[str, Any]) -> None:
+    scratch = str(facts.get("scratch", ""))
+    if Path(scratch).name.startswith(f"{name}."):  # what a damaged record names is nobody's to remove
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -15,15 +15,16 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from pathlib import Path
 
 from elastic_runtime.errors import InputError, nearest
-from elastic_runtime.platform.pods import EXIT_NEVER_STARTED, ExitCause, Phase, Pod, PodEvent, PodSpec
+from elastic_runtime.platform.exits import Verdict
+from elastic_runtime.platform.pods import EXIT_NEVER_STARTED, ExitCause, Phase, Pod, PodSpec, Watch, Watches
 from elastic_runtime.platform.process import launch
 from elastic_runtime.platform.process.child import EXIT_RECORD
-from elastic_runtime.platform.process.exits import Verdict
 from elastic_runtime.platform.process.folder import RunFolder, write_exit
 from elastic_runtime.platform.process.processes import (
     POD,
@@ -55,7 +56,7 @@ class ProcessPlatform:
         self._folder = RunFolder(run_dir.absolute())
         self._launches: dict[str, asyncio.Task[Pod]] = {}
         self._attendants: dict[str, asyncio.Task[Pod]] = {}
-        self._watches: set[asyncio.Queue[PodEvent | None]] = set()
+        self._watches = Watches()
         self._oom_kills = oom_kills()
 
     async def start(self, spec: PodSpec) -> Pod:
@@ -88,17 +89,11 @@ class ProcessPlatform:
         names = {*self._launches, *self._folder.names()}
         await asyncio.gather(*(self.stop(name, grace) for name in names))
 
-    async def watch(self) -> AsyncIterator[PodEvent]:
-        """First each pod there is or was, then every change."""
-        news: asyncio.Queue[PodEvent | None] = asyncio.Queue()
-        self._watches.add(news)
-        try:
-            for pod in self._take_over():
-                yield PodEvent(await self._concluded(pod), adopted=True)
-            while event := await news.get():
-                yield event
-        finally:
-            self._watches.discard(news)
+    async def watch(self) -> Watch:
+        """Each pod there is or was, and every change."""
+        watch = self._watches.begin([*self._take_over()])
+        watch.pods = [await self._concluded(pod) for pod in watch.pods]
+        return watch
 
     async def list(self, *, ended: bool = False) -> list[Pod]:
         """All pods that are running, or were."""
@@ -133,8 +128,7 @@ class ProcessPlatform:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._attendants.clear()
-        for news in self._watches:
-            news.put_nowait(None)
+        self._watches.tell(None)
 
     async def _launch(self, spec: PodSpec) -> Pod:
         while True:
@@ -162,6 +156,7 @@ class ProcessPlatform:
         self._folder.prepare()
         record, exit_record = self._folder.record(spec.name), self._folder.exit_record(spec.name)
         log, started = self._folder.log(spec.name), time.time()
+        scratch = tempfile.mkdtemp(prefix=f"{spec.name}.")
         facts = {
             "name": spec.name,
             "job": spec.job,
@@ -170,6 +165,7 @@ class ProcessPlatform:
             "relaunched_because": spec.relaunched_because,
             "started": started,
             "log_from": log.stat().st_size if log.exists() else 0,
+            "scratch": scratch,
         }
         arguments = [str(record), str(exit_record), str(os.getpid()), json.dumps(facts), *spec.command]
         reply, its_reply = os.pipe()
@@ -177,7 +173,7 @@ class ProcessPlatform:
             pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", launch.__file__, *arguments],
-                _environment(spec) | {EXIT_RECORD: str(exit_record)},
+                _environment(spec) | {EXIT_RECORD: str(exit_record), "TMPDIR": scratch},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, its_reply, launch.REPLY),
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -188,6 +184,7 @@ class ProcessPlatform:
             )
         except OSError:
             os.close(reply)
+            os.rmdir(scratch)
             raise
         finally:
             os.close(its_reply)
@@ -225,7 +222,7 @@ class ProcessPlatform:
     async def _attended(self, pod: Pod, pidfd: int, complaint: asyncio.Task[str] | None = None) -> Pod:
         try:
             if complaint and not await complaint:
-                self._tell(pod)
+                self._watches.tell(pod)
             await readable(pidfd)
             status = reap(pidfd)
         finally:
@@ -234,7 +231,7 @@ class ProcessPlatform:
         ended = pod if why == launch.TAKEN else await self._conclude(pod, status, why)
         del self._attendants[pod.name]
         if ended is not pod:
-            self._tell(ended)
+            self._watches.tell(ended)
         return ended
 
     def _never_started(self, spec: PodSpec, error: OSError) -> Pod:
@@ -248,11 +245,13 @@ class ProcessPlatform:
             cause=ExitCause.NEVER_STARTED,
             detail=f"cannot start a process: {error}",
         )
-        self._tell(pod)
+        self._watches.tell(pod)
         return pod
 
     async def _concluded(self, pod: Pod) -> Pod:
         """The pod; if it ended and nobody knows why yet, judged."""
+        if pod.cause:  # whoever wrote that may have been killed before it had cleared the rest away
+            self._folder.clear_scratch(pod)
         return pod if pod.phase is Phase.RUNNING or pod.cause else await self._conclude(pod, None)
 
     async def _conclude(self, pod: Pod, status: int | None, complaint: str = "") -> Pod:
@@ -264,6 +263,7 @@ class ProcessPlatform:
             else self._folder.judge(pod, status, oom_killed=self._oom_killed(status))
         )
         write_exit(self._folder.exit_record(pod.name), _pid(pod), verdict)
+        self._folder.clear_scratch(pod)
         return dataclasses.replace(
             pod,
             phase=Phase.ENDED,
@@ -278,10 +278,6 @@ class ProcessPlatform:
             return False
         before, self._oom_kills = self._oom_kills, oom_kills()
         return self._oom_kills > before
-
-    def _tell(self, pod: Pod) -> None:
-        for news in self._watches:
-            news.put_nowait(PodEvent(pod))
 
 
 def _pid(pod: Pod) -> int:

@@ -57,6 +57,9 @@ def signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
+_LOOKS = 1000
+
+
 async def end_group(group: int, pod: str) -> None:
     """Kill what is left of a pod's process group and wait until it is gone."""
     while members := _members(group, pod):
@@ -81,9 +84,17 @@ def _is_member(pid: int, group: int, mark: bytes) -> bool:
         state, _, its_group = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[:3]
         if int(its_group) != group or state in (b"Z", b"X"):
             return False
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return mark in _environment(pid)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
+
+
+def _environment(pid: int) -> list[bytes]:
+    """A process that is just becoming another program shows none for a moment."""
+    for _ in range(_LOOKS):
+        if found := Path(f"/proc/{pid}/environ").read_bytes():
+            return found.split(b"\0")
+    return []
 
 
 def oom_kills() -> int:

@@ -22,8 +22,9 @@ from elastic_runtime.platform.pods import (
     ExitCause,
     Phase,
     Pod,
-    PodEvent,
     PodSpec,
+    Watch,
+    Watches,
 )
 
 _KILLED, _TERMINATED = 137, 143
@@ -68,7 +69,7 @@ class SimulatedPlatform:
         self._lives: dict[str, _Life] = {}  # all there are or were
         self._waiting: deque[_Life] = deque()
         self._admitted: dict[str, _Life] = {}  # youngest last
-        self._watches: list[asyncio.Queue[PodEvent | None]] = []
+        self._watches = Watches()
 
     async def start(self, spec: PodSpec) -> Pod:
         """Start the pod as soon as there is room, or return the one of that name."""
@@ -103,17 +104,9 @@ class SimulatedPlatform:
         """Stop every pod at the same time."""
         await asyncio.gather(*(self.stop(pod.name, grace) for pod in await self.list()))
 
-    async def watch(self) -> AsyncIterator[PodEvent]:
-        """First each pod there is or was, then every change."""
-        queue: asyncio.Queue[PodEvent | None] = asyncio.Queue()
-        for life in self._lives.values():
-            queue.put_nowait(PodEvent(life.pod, adopted=True))
-        self._watches.append(queue)
-        try:
-            while event := await queue.get():
-                yield event
-        finally:
-            self._watches.remove(queue)
+    async def watch(self) -> Watch:
+        """Each pod there is or was, and every change."""
+        return self._watches.begin(await self.list(ended=True))
 
     async def list(self, *, ended: bool = False) -> list[Pod]:
         """All pods that are pending or running, or were."""
@@ -126,16 +119,15 @@ class SimulatedPlatform:
         if name in self._lives and (not follow or self._lives[name].ended):
             yield _line(self._lives[name].pod)
             return
-        async for event in self.watch():
-            if event.pod.name == name:
-                yield _line(event.pod)
-                if event.pod.phase is Phase.ENDED:
+        async for pod in (await self.watch()).states():
+            if pod.name == name:
+                yield _line(pod)
+                if pod.phase is Phase.ENDED:
                     return
 
     async def close(self) -> None:
         """End the watches."""
-        for queue in self._watches:
-            queue.put_nowait(None)
+        self._watches.tell(None)
 
     def kill(self, name: str, cause: ExitCause = ExitCause.PREEMPTED) -> None:
         """The pod is gone at once, for a reason of the cluster's."""
@@ -185,8 +177,7 @@ class SimulatedPlatform:
 
     def _change(self, life: _Life, pod: Pod) -> None:
         life.pod = pod
-        for queue in self._watches:
-            queue.put_nowait(PodEvent(pod))
+        self._watches.tell(pod)
 
 
 def _line(pod: Pod) -> str:

@@ -1,0 +1,79 @@
+"""A master in a pod: its surroundings are what the API server tells and keeps.
+
+The client has made the job's config map, secret and service; a master that was applied by hand, from a
+manifest, makes its own. Its pod owns the config map together with all others of the job, and the config
+map owns the rest: when the last pod is gone, the cluster removes everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+from pathlib import Path, PurePosixPath
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master import prepare
+from elastic_runtime.master.journal import FileStore, Store
+from elastic_runtime.master.surroundings import Surroundings
+from elastic_runtime.platform.kubernetes import belongings, labels
+from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
+from elastic_runtime.platform.kubernetes.objects import PORTS, Blueprint, owner_of, workflow_of
+from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
+from elastic_runtime.platform.pods import Role, pod_name
+from elastic_runtime.rpc.token import token_from_environment
+from elastic_runtime.spec.job import JobSpec
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the token is asked for on every call
+
+
+def in_a_pod(spec: JobSpec) -> Surroundings:
+    """Find or make what the job needs in its namespace."""
+    own_name, own_address = os.environ.get("ELASTICDL_POD", ""), os.environ.get("ELASTICDL_POD_IP", "")
+    if not own_name or not own_address:
+        raise ElasticError(
+            "a master with --platform=kubernetes runs in a pod, and this process is in none",
+            remedy="`elasticdl train` starts it there; in a manifest, set ELASTICDL_POD and ELASTICDL_POD_IP",
+        )
+    api = Api.connect(spec.namespace, force_kube_config_file=spec.force_use_kube_config_file)
+    api.require_pods()  # of all that an account without rights may not, its user knows this by name
+    patient = api.patient(math.inf)  # a job outlives the absence of an API server
+    kept = api.get_config_map(labels.anchor_name(spec.job_name))
+    own = api.get_pod(own_name)
+    blueprint = Blueprint.of(spec, kept, workflow=workflow_of(own))
+    anchor = owner_of(kept or belongings.anchor(api, blueprint))
+    if own is not None:
+        api.add_owner(anchor.name, owner_of(own))
+    token = token_from_environment()
+    if token in ("", belongings.PLACEHOLDER):
+        token = belongings.new_token(api, blueprint, anchor)
+    belongings.own_service(api, blueprint.master_service(anchor))
+    return Surroundings(
+        platform=KubernetesPlatform(patient, blueprint, anchor=anchor, own_name=own_name),
+        store=_store(spec, patient, blueprint),
+        token=token,
+        listen=EVERYWHERE,
+        host=own_address,
+        address=f"{pod_name(spec.job_name, Role.MASTER)}:{PORTS[Role.MASTER]}",
+        python="python",
+        ps_options=(f"--host={EVERYWHERE}", f"--port={PORTS[Role.PS]}"),
+        successor_on_signal=True,
+        forget=functools.partial(_forget, api, blueprint),
+    )
+
+
+def _store(spec: JobSpec, api: Api, blueprint: Blueprint) -> Store:
+    """The journal's: in the run folder if that is on a volume, otherwise with the API server."""
+    mounts = [volume.mount_path for volume in spec.volumes]
+    if any(PurePosixPath(spec.run_dir).is_relative_to(mount) for mount in mounts):
+        return FileStore(Path(spec.run_dir) / prepare.JOURNAL_FILE)
+    return ConfigMapStore(api, blueprint.name)
+
+
+async def _forget(api: Api, blueprint: Blueprint, succeeded: bool) -> None:
+    """Only the master's pod stays; with a failed job also its journal, and what that owns, to go on from."""
+    if succeeded:
+        await asyncio.to_thread(api.delete_config_map, blueprint.name)
+    await asyncio.to_thread(api.close)

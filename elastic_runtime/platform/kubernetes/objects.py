@@ -1,0 +1,206 @@
+"""What a job is in Kubernetes' terms: every object of it, made from its specification.
+
+The anchor, a ConfigMap, holds all that outlives a master, and owns the rest; in turn the job's pods own the
+anchor. So when the last of them is deleted, by whomever, the cluster removes what is left. Nothing here
+speaks to a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubernetes.client import (
+    V1ConfigMap,
+    V1ObjectMeta,
+    V1OwnerReference,
+    V1Pod,
+    V1Secret,
+    V1Service,
+    V1ServicePort,
+    V1ServiceSpec,
+)
+
+from elastic_runtime.errors import InputError
+from elastic_runtime.platform.kubernetes import labels
+from elastic_runtime.platform.kubernetes.cluster_spec import ClusterSpec
+from elastic_runtime.platform.kubernetes.container import OURS, TOKEN
+from elastic_runtime.platform.kubernetes.pods import PORTS, inside
+from elastic_runtime.platform.pods import Phase, Pod, PodSpec, Role, pod_name
+from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.pairs import envs
+
+__all__ = ["PORTS", "SPEC_KEY", "Blueprint", "Owner", "owner_of", "pod_of"]
+
+SPEC_KEY, CLUSTER_SPEC_KEY = "job.json", "cluster_spec.py"
+RELAUNCHED_BECAUSE = "elasticdl-relaunched-because"
+WORKFLOW = "workflows.argoproj.io/workflow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """An object with which others are removed."""
+
+    kind: str
+    api_version: str
+    name: str
+    uid: str
+
+    def reference(self) -> V1OwnerReference:
+        """As its dependents name it; it may go before them."""
+        return V1OwnerReference(kind=self.kind, api_version=self.api_version, name=self.name, uid=self.uid)
+
+
+def owner_of(made: Any) -> Owner:
+    """A pod, ConfigMap or other core object that the API has returned, as an owner."""
+    kind = type(made).__name__.removeprefix("V1")
+    return Owner(kind=kind, api_version="v1", name=made.metadata.name, uid=made.metadata.uid)
+
+
+def workflow_of(pod: V1Pod | None) -> Owner | None:
+    """The workflow that a pod is a step of, if it is one."""
+    owners = (pod.metadata.owner_references or []) if pod else []
+    return next(
+        (
+            Owner(kind=each.kind, api_version=each.api_version, name=each.name, uid=each.uid)
+            for each in owners
+            if each.kind == "Workflow"
+        ),
+        None,
+    )
+
+
+def _left_alone(pod: V1Pod) -> V1Pod:
+    """A pod whose end nobody undoes: whoever started its container again would hide it from the job."""
+    if pod.spec.restart_policy != "Never":
+        raise InputError(
+            f"the restart policy of {pod.metadata.name} is {pod.spec.restart_policy}",
+            where="--cluster_spec",
+            remedy="leave it at Never: the job replaces its pods itself",
+        )
+    return pod
+
+
+def pod_of(found: V1Pod) -> Pod:
+    """The pod as the rest of the program knows it; what has become of it is for others to judge."""
+    marks, notes = found.metadata.labels, found.metadata.annotations or {}
+    made = found.metadata.creation_timestamp
+    return Pod(
+        name=found.metadata.name,
+        role=Role(marks[labels.ROLE]),
+        index=int(marks[labels.INDEX]),
+        phase=Phase.PENDING,
+        started=made.timestamp() if made else 0.0,
+        relaunched_because=notes.get(RELAUNCHED_BECAUSE, ""),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """The plan of one job's objects; each call makes a new one."""
+
+    spec: JobSpec
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
+    workflow: Owner | None = None
+    """Whose step the job's master is: the job's pods, and all that is left of it, go when it is deleted."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    @classmethod
+    def of(
+        cls, spec: JobSpec, anchor: V1ConfigMap | None = None, *, workflow: Owner | None = None
+    ) -> Blueprint:
+        """The plan for a job; its cluster spec is the anchor's, if there is an anchor that holds one."""
+        for name in envs(spec.envs):
+            if name in OURS:
+                raise InputError(f"{name} is set by the job itself", where="--envs", remedy="leave it out")
+        kept = (anchor.data or {}).get(CLUSTER_SPEC_KEY, "") if anchor else ""
+        return cls(spec=spec, cluster=ClusterSpec.load(spec, kept), workflow=workflow)
+
+    @property
+    def name(self) -> str:
+        """Of the anchor and the Secret."""
+        return labels.anchor_name(self.spec.job_name)
+
+    @property
+    def selector(self) -> str:
+        """Of the job's pods."""
+        return labels.pods_of(self.spec.job_name)
+
+    def anchor(self) -> V1ConfigMap:
+        """What a master that knows only the job's name goes on from."""
+        data = {SPEC_KEY: self.spec.to_json()}
+        if self.cluster.text:
+            data[CLUSTER_SPEC_KEY] = self.cluster.text
+        metadata = self._metadata(self.name, owner=self.workflow)
+        return V1ConfigMap(api_version="v1", kind="ConfigMap", metadata=metadata, data=data)
+
+    def secret(self, token: str, owner: Owner | None = None) -> V1Secret:
+        """The token that the job's pods show each other; one that has an owner cannot be changed."""
+        metadata = self._metadata(self.name, owner=owner)
+        return V1Secret(
+            api_version="v1",
+            kind="Secret",
+            metadata=metadata,
+            immutable=True if owner else None,
+            string_data={TOKEN: token},
+        )
+
+    def master_service(self, owner: Owner | None = None) -> V1Service:
+        """Where the job's pods find its master, and its successor."""
+        return self._service(Role.MASTER, None, owner)
+
+    def ps_service(self, index: int, owner: Owner | None = None) -> V1Service:
+        """Where workers find a parameter server, and its replacement."""
+        return self._service(Role.PS, index, owner)
+
+    def master_pod(
+        self, command: Iterable[str], owner: Owner | None = None, *, by_hand: bool = False
+    ) -> V1Pod:
+        """The pod that makes all others; one applied `by_hand` makes the other objects, too."""
+        job = self.spec.job_name
+        spec = PodSpec(pod_name(job, Role.MASTER), job, Role.MASTER, 0, tuple(command))
+        return self._pod(spec, {}, owner, first=by_hand)
+
+    def pod(self, spec: PodSpec, owner: Owner | None = None) -> V1Pod:
+        """A worker or a parameter server, with those variables of this process that it is to get."""
+        wanted = self.spec.populate_env_names
+        own = {name: value for name, value in self.environ.items() if wanted and re.fullmatch(wanted, name)}
+        return self._pod(spec, own, owner)
+
+    def _pod(
+        self, spec: PodSpec, populated: Mapping[str, str], owner: Owner | None, *, first: bool = False
+    ) -> V1Pod:
+        metadata = self._metadata(spec.name, spec.role, spec.index, self.workflow or owner)
+        if spec.relaunched_because:
+            metadata.annotations[RELAUNCHED_BECAUSE] = spec.relaunched_because
+        made = inside(self.spec, spec, populated, secret=self.name, first=first)
+        if self.workflow is not None:  # so `argo logs` finds it
+            metadata.labels[WORKFLOW] = self.workflow.name
+            made.containers[0].name = "main"
+        pod = V1Pod(api_version="v1", kind="Pod", metadata=metadata, spec=made)
+        return _left_alone(self.cluster.with_pod(pod, spec.role))
+
+    def _service(self, role: Role, index: int | None, owner: Owner | None) -> V1Service:
+        job, place = self.spec.job_name, index or 0
+        port = V1ServicePort(name="grpc", port=PORTS[role])
+        service = V1Service(
+            api_version="v1",
+            kind="Service",
+            metadata=self._metadata(pod_name(job, role, index), role, place, owner),
+            spec=V1ServiceSpec(ports=[port], selector=labels.one(job, role, place)),
+        )
+        return self.cluster.with_service(service)
+
+    def _metadata(
+        self, name: str, role: Role | None = None, index: int = 0, owner: Owner | None = None
+    ) -> V1ObjectMeta:
+        return V1ObjectMeta(
+            name=name,
+            namespace=self.spec.namespace,
+            labels=labels.labels(self.spec.job_name, role, index),
+            annotations={},
+            owner_references=[owner.reference()] if owner else None,
+        )
