@@ -1,0 +1,161 @@
+"""A component as a template of an Argo workflow: the same step, its command line spelled out.
+
+Within a `DAG` or `Steps` of Hera a template is called with the component's inputs by name; a wrong name or
+value is told when the workflow is compiled, not when it runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hera.workflows import (
+    Artifact,
+    Container,
+    EmptyDirVolume,
+    FieldEnv,
+    NoneArchiveStrategy,
+    Parameter,
+    RetryPolicy,
+    RetryStrategy,
+    Step,
+    Task,
+    models,
+)
+
+from elastic_runtime.errors import ElasticError, nearest
+
+from ..image import IMAGE
+from . import ports
+from .pod_patch import PATCH
+from .ports import Port
+
+PLACE = "/elasticdl"
+"""The pod's own folder, as the pods of a job have it."""
+_COMMAND = ["python", "-m", "elastic_runtime.steps"]
+_INPUTS, _OUTPUTS = "/inputs", f"{PLACE}/outputs"
+_OF_ALL = (
+    Port(name="image_name", text="Image of the step.", default=IMAGE),
+    Port(
+        name="volume",
+        text="Mounts: claim_name=c,mount_path=/a;host_path=/b,mount_path=/b; also sub_path.",
+        default="",
+    ),
+    Port(name="step_resource_request", text="What the step itself asks for: cpu=1,memory=2Gi.", default=""),
+)
+_RETRY = RetryStrategy(
+    limit=20,
+    retry_policy=RetryPolicy.always,
+    expression="lastRetry.exitCode not in ['1', '2', '130']",
+    backoff=models.Backoff(duration="5s"),  # a maxDuration would end the training itself
+)
+"""A step that was lost runs again; one that has failed, was wrong or was stopped would say so again."""
+_SETTINGS_OF_TASKS = {field.name for kind in (Task, Step) for field in dataclasses.fields(kind)}
+
+Check = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(kw_only=True)
+class StepTemplate(Container):
+    """Hera's template of a container, which knows what may be given to it."""
+
+    description: str = ""
+    check: Check | None = None
+    """Sees the arguments when a workflow is compiled."""
+
+    def __call__(self, *, name: str = "", **given: Any) -> Task | Step:
+        """A task, or a step, of the workflow that is being written."""
+        known = {port.name for port in self.inputs}
+        for each in given:
+            if each not in known | _SETTINGS_OF_TASKS:
+                raise TypeError(f"{self.name}() has no input {each!r}, {nearest(each, known)}")
+        arguments = {each: value for each, value in given.items() if each in known}
+        self._refuse(arguments)
+        others = {each: value for each, value in given.items() if each not in known}
+        return super().__call__(name=name or self.name, arguments=arguments, **others)
+
+    def _refuse(self, arguments: Mapping[str, Any]) -> None:
+        missing = [port.name for port in self.inputs if _is_needed(port) and port.name not in arguments]
+        if missing:
+            raise TypeError(f"{self.name}() needs {', '.join(missing)}")
+        for port in self.inputs:
+            value = arguments.get(port.name)
+            words = port.enum if isinstance(port, Parameter) else None
+            if words and isinstance(value, str) and value not in words and "{{" not in value:
+                raise ValueError(f"{self.name}(): {port.name}={value!r} is not one of {', '.join(words)}")
+        if self.check is not None:
+            try:
+                self.check(arguments)
+            except ElasticError as error:
+                raise ValueError(f"{self.name}(): {error}") from None
+
+
+def template(
+    component: Any,
+    *,
+    defaults: Mapping[str, str] | None = None,
+    account: str = "",
+    check: Check | None = None,
+) -> StepTemplate:
+    """The template of a KFP component; `defaults` are those that only Argo knows."""
+    name = component.python_func.__name__
+    taken = {port.name: port for port in ports.inputs(component)}
+    own = {port.name: port for port in _OF_ALL if port.name not in taken}
+    offered = [_with(port, defaults or {}) for port in (taken | own).values()]
+    made = [*ports.outputs(component)]
+    return StepTemplate(
+        name=name.replace("_", "-"),
+        image="{{inputs.parameters.image_name}}",
+        command=_COMMAND,
+        args=[name, *map(_given, taken.values()), *map(_asked, made)],
+        inputs=[_input(port) for port in offered],
+        outputs=[_output(port) for port in made],
+        env=[FieldEnv(name="ARGO_POD_NAME", field_path="metadata.name")],
+        volumes=[EmptyDirVolume(name="elasticdl", mount_path=PLACE)],
+        pod_spec_patch=PATCH,
+        annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        termination_message_policy="FallbackToLogsOnError",
+        retry_strategy=_RETRY,
+        service_account_name=account or None,
+        description=str(component.component_spec.description),
+        check=check,
+    )
+
+
+def _with(port: Port, defaults: Mapping[str, str]) -> Port:
+    return dataclasses.replace(port, default=defaults.get(port.name, port.default))
+
+
+def _given(port: Port) -> str:
+    value = f"{_INPUTS}/{port.file}" if port.file else f"{{{{inputs.parameters.{port.name}}}}}"
+    return f"--{port.option}={value}"
+
+
+def _asked(port: Port) -> str:
+    return f"--{port.option}={_OUTPUTS}/{port.file or port.name}"
+
+
+def _input(port: Port) -> Artifact | Parameter:
+    if port.file:
+        return Artifact(
+            name=port.name,
+            path=f"{_INPUTS}/{port.file}",
+            mode=0o755,  # Argo brings it as root, and the step is somebody else
+            recurse_mode=True,
+            optional=port.default is not None,
+        )
+    default = {} if port.default is None else {"default": port.default}
+    return Parameter(name=port.name, description=port.text, enum=[*port.words] or None, **default)
+
+
+def _output(port: Port) -> Artifact | Parameter:
+    place = f"{_OUTPUTS}/{port.file or port.name}"
+    if port.file:
+        return Artifact(name=port.name, path=place, archive=NoneArchiveStrategy())
+    return Parameter(name=port.name, description=port.text, value_from=models.ValueFrom(path=place))
+
+
+def _is_needed(port: Any) -> bool:
+    return not port.optional if isinstance(port, Artifact) else port.default is None

@@ -1,0 +1,1 @@
+"""Builds an image without a builder."""

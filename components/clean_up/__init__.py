@@ -1,0 +1,1 @@
+"""Ends what is left of a job."""

@@ -1,0 +1,1 @@
+"""Converts a dataset to RecordIO."""

@@ -1,0 +1,1 @@
+"""Evaluates a finished model on a dataset."""

@@ -1,0 +1,1 @@
+"""Predicts for each record of a dataset."""

@@ -1,0 +1,10 @@
+"""`python -m elastic_runtime.steps STEP --name=value ...`: how a container runs a step."""
+
+from __future__ import annotations
+
+import sys
+
+from elastic_runtime.steps.command import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""What goes in and out of a step: a place for a file or folder, its address elsewhere, and facts about it.
+
+KFP's artifacts are such; `Folder` is one for everybody else. An input is read where it lies on this machine
+if it does, and by its address otherwise, which is also what pods on other machines are given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from elastic_runtime.data import storage
+from elastic_runtime.errors import InputError, nearest
+from elastic_runtime.observe.files import write_atomically
+
+_OTHER_NAMES = {"minio://": "s3://"}
+"""KFP's name for a store that speaks S3; AWS_ENDPOINT_URL says where it is."""
+
+
+class Artifact(Protocol):
+    """An input or output of a step."""
+
+    uri: str
+    metadata: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Where it is, or is to be written, on this machine."""
+        ...
+
+
+@dataclass
+class Folder:
+    """An artifact that is nothing but a place on this machine."""
+
+    path: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    uri: str = ""
+
+    def __post_init__(self) -> None:
+        self.uri = self.uri or self.path
+
+
+def location(artifact: Artifact, part: str = "", *, elsewhere: bool = False) -> str:
+    """Where to read an input, or a part of it; with `elsewhere`, from any machine."""
+    place = artifact.path if not elsewhere and Path(artifact.path).exists() else address(artifact)
+    parts = _as_it_was(artifact.metadata.get("splits", {}))
+    if parts and part not in parts:
+        what = f"there is no part {part!r}" if part else f"the data are in parts: {', '.join(parts)}"
+        remedy = nearest(part, parts) if part else "name the one to read"
+        raise InputError(what, where=place, remedy=remedy)
+    return storage.join(place, part) if part else place
+
+
+def address(artifact: Artifact) -> str:
+    """Where it is, or is to be, for everybody."""
+    for name, known in _OTHER_NAMES.items():
+        if artifact.uri.startswith(name):
+            return known + artifact.uri.removeprefix(name)
+    return artifact.uri
+
+
+def _as_it_was(fact: dict[str, Any]) -> dict[str, Any]:
+    """KFP's server gives a fact of several values back inside another one, called `struct`."""
+    inside = fact.get("struct")
+    return inside if isinstance(inside, dict) else fact
+
+
+def write_text(artifact: Artifact, text: str) -> None:
+    """Put a text where the output is to be."""
+    write_atomically(Path(artifact.path), text)

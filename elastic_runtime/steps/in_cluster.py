@@ -1,0 +1,180 @@
+"""A step that is the master of a job on Kubernetes: its own pod takes the place of the master's.
+
+Who submits a job makes its objects first, and a pod for the master; a step finds itself in a pod already,
+made by an engine, with a name of the engine's. So it gives its pod the master's labels, by which the job's
+service finds it, and takes up the token that an earlier attempt has left. Everything else the master finds
+or makes like one that was applied by hand (`elastic_runtime/master/in_cluster.py`); the config map that holds
+its journal belongs to this pod, too, and goes with the last of the job's.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from elastic_runtime.data import storage
+from elastic_runtime.errors import InputError
+from elastic_runtime.observe import figures
+from elastic_runtime.platform.pods import Role
+from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.volumes import parse_volumes
+
+if TYPE_CHECKING:
+    from elastic_runtime.steps.cluster_pod_lines import ClusterPodLines
+
+log = logging.getLogger(__name__)
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+OF_THE_POD = Path("/elasticdl")
+CREDENTIALS = "(AWS|GOOGLE|FSSPEC)_.*"
+"""Variables of the step that its workers get, too, so that they can read the data."""
+GRACE_SECONDS = 5
+"""Without a master there is nobody to whom a pod could hand over its work."""
+GONE_SECONDS = 60.0
+ADDRESS_SECONDS = 60.0
+
+
+def is_in_cluster() -> bool:
+    """Whether this process runs in a pod of a cluster, and knows who it is there."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and NAMESPACE_FILE.exists()
+
+
+def options_of_the_pod(values: Mapping[str, object], *, model: str) -> dict[str, object]:
+    """What a job on Kubernetes is told by the step's surroundings, unless it is given.
+
+    `model` is the address of the step's output.
+    """
+    if not is_in_cluster():
+        raise InputError(
+            "the job's pods are to run on Kubernetes, and this step does not",
+            where="image_name",
+            remedy="leave it out, and platform with it: the job then runs here",
+        )
+    from elastic_runtime.platform.kubernetes.objects import PORTS
+
+    job = str(values["job_name"])
+    place = OF_THE_POD if os.access(OF_THE_POD, os.W_OK) else Path(tempfile.gettempdir(), "elasticdl")
+    found: dict[str, object] = {"run_dir": str(place / "runs" / job), "populate_env_names": CREDENTIALS}
+    if "output" not in values:
+        found["output"] = _place_of_the_model(str(values.get("volume", "")), job, model)
+    own = {
+        "platform": "kubernetes",
+        "namespace": NAMESPACE_FILE.read_text(encoding="utf-8").strip(),
+        "port": PORTS[Role.MASTER],
+    }
+    return {name: value for name, value in found.items() if name not in values} | own
+
+
+def refuse_what_pods_do_not_see(place: str, volume: str, *, where: str) -> None:
+    """An engine may have brought a dataset into this step's own pod, and nowhere else."""
+    path = storage.local_path(place)
+    mounts = [mounted.mount_path for mounted in parse_volumes(volume)]
+    if path is not None and not any(PurePosixPath(path).is_relative_to(mount) for mount in mounts):
+        raise InputError(
+            f"{path} is in the step's own pod, where the job's other pods do not see it",
+            where=where,
+            remedy="have the step before write it to a volume, or to a URI: output=/data/...",
+        )
+
+
+def take_the_masters_place(spec: JobSpec) -> None:
+    """Make this process's pod the one that the job's service and its other pods mean by its master."""
+    from elastic_runtime.platform.kubernetes import labels
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.platform.kubernetes.container import TOKEN
+    from elastic_runtime.steps.namesake import become_master
+
+    api = Api.connect(spec.namespace)
+    try:
+        own = become_master(api, spec.job_name, _own_name())
+        address = api.await_address(own.metadata.name, seconds=ADDRESS_SECONDS)
+        secret = api.get_secret(labels.anchor_name(spec.job_name))
+    finally:
+        api.close()
+    if secret is not None:
+        os.environ["ELASTICDL_TOKEN"] = base64.b64decode(secret.data[TOKEN]).decode()
+    os.environ |= {"ELASTICDL_POD": own.metadata.name, "ELASTICDL_POD_IP": address}
+
+
+def follow_pods(spec: JobSpec) -> ClusterPodLines:
+    """What the job's pods say, for the log of this step."""
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.steps.cluster_pod_lines import ClusterPodLines
+
+    return ClusterPodLines(Api.connect(spec.namespace), spec.job_name)
+
+
+def end_unless_continued(spec: JobSpec) -> None:
+    """The step was told to end: the job's pods wait for its next attempt if there is to be one, or go."""
+    from elastic_runtime.steps.successor import will_be_run_again
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # an engine says it more than once
+    if will_be_run_again(spec.namespace):
+        log.info("the job's pods wait for the next attempt of this step")
+    else:
+        gone = end_pods(spec.job_name)
+        log.info("this step will not be run again: %s removed", figures.plural(len(gone), "pod"))
+
+
+def run_that_has(job: str) -> str:
+    """Another run than this step's, if it has a job of that name and goes on with it."""
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.steps.namesake import other_run
+
+    api = Api.connect(NAMESPACE_FILE.read_text(encoding="utf-8").strip())
+    try:
+        return other_run(api, job, _own_name())
+    finally:
+        api.close()
+
+
+def end_pods(job: str) -> list[str]:
+    """Delete the job's pods, and with the last of them all that belongs to it; their names.
+
+    A pod that was the master's is the engine's, and stays. What was never made is not deleted: the account of
+    a stock Kubeflow Pipelines may not.
+    """
+    from elastic_runtime.platform.kubernetes import labels
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.platform.kubernetes.objects import pod_of
+
+    api = Api.connect(NAMESPACE_FILE.read_text(encoding="utf-8").strip())
+    try:
+        pods = [
+            pod for pod in api.list_pods(labels.pods_of(job)).items if pod_of(pod).role is not Role.MASTER
+        ]
+        if api.get_config_map(labels.anchor_name(job)) is not None:
+            api.delete_config_map(labels.anchor_name(job))
+        for pod in pods:
+            api.delete_pod(pod.metadata.name, grace=GRACE_SECONDS, uid=pod.metadata.uid)
+        for pod in pods:
+            api.await_gone(pod.metadata.name, uid=pod.metadata.uid, seconds=GONE_SECONDS)
+    finally:
+        api.close()
+    return [pod.metadata.name for pod in pods]
+
+
+def _own_name() -> str:
+    """A pod's host name is its own, unless it uses its node's network."""
+    return os.environ.get("KFP_POD_NAME") or os.environ.get("ARGO_POD_NAME") or socket.gethostname()
+
+
+def _place_of_the_model(volume: str, job: str, address: str) -> str:
+    """Where a worker writes the model and this step finds it."""
+    for mounted in parse_volumes(volume):
+        if os.access(mounted.mount_path, os.W_OK):
+            return f"{mounted.mount_path.rstrip('/')}/elasticdl/{job}/model"
+    if storage.local_path(address) is None:
+        return address
+    raise InputError(
+        "there is no place where a worker can write the model and this step can find it",
+        where="volume",
+        remedy="mount a volume that both see, on the task or by volume=claim_name=c,mount_path=/data",
+    )

@@ -1,0 +1,60 @@
+"""Two runs of a pipeline that give their jobs one name: the second is refused, and lets the first's alone.
+
+A step that is run again finds its job by the name, and so does one that goes on with what another run has
+left. But as long as the step of another run is the job's master, the job is neither taken nor cleaned up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elastic_runtime.errors import InputError
+from elastic_runtime.platform.kubernetes import labels, state
+from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.objects import workflow_of
+from elastic_runtime.platform.pods import Phase, Role
+
+
+def become_master(api: Api, job: str, name: str) -> Any:
+    """Give the pod of this name the labels of the job's master; returns it.
+
+    Of two runs that do so in the same moment one is refused, or both.
+    """
+    marks = labels.labels(job, Role.MASTER)
+    _refuse_a_second(api, job, name)
+    own = api.patch_pod(name, {"metadata": {"labels": marks}})
+    try:
+        _refuse_a_second(api, job, name)
+    except InputError:
+        api.patch_pod(name, {"metadata": {"labels": dict.fromkeys(marks)}})
+        raise
+    return own
+
+
+def other_run(api: Api, job: str, name: str) -> str:
+    """The run, other than that of the pod of this name, whose step is the job's master; empty if none is."""
+    masters = [pod for pod in api.list_pods(labels.master_of(job)).items if pod.metadata.name != name]
+    living = [pod for pod in masters if _lives(pod)]
+    if not living:
+        return ""
+    mine = _run(api.get_pod(name))
+    return next((_run(pod) or pod.metadata.name for pod in living if _run(pod) != mine), "")
+
+
+def _refuse_a_second(api: Api, job: str, name: str) -> None:
+    if run := other_run(api, job, name):
+        raise InputError(
+            f"a job of this name is there already, in {run}",
+            where=f"job_name={job}",
+            remedy="leave it out, or make the run's own id part of it",
+        )
+
+
+def _lives(pod: Any) -> bool:
+    return state.phase(pod) is not Phase.ENDED and not pod.metadata.deletion_timestamp
+
+
+def _run(pod: Any) -> str:
+    """The name of its workflow, which one that is made anew keeps."""
+    workflow = workflow_of(pod)
+    return workflow.name if workflow else ""

@@ -1,0 +1,90 @@
+"""Which options of `JobSpec` the training step takes, and from its arguments to a command line.
+
+A pipeline engine passes every input, chosen or not; only what differs from its default was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elastic_runtime.spec.arguments import parse
+from elastic_runtime.spec.flags import Flag, flags
+from elastic_runtime.spec.job import JobSpec
+
+DATASETS = ("training_dataset", "validation_dataset")
+_NOT_JUDGED = (*DATASETS, "training_split", "validation_split", "task_config", "job_name")
+
+NOT_OF_A_STEP = {
+    "base_image": "the step build_image builds images",
+    "docker_image_repository": "the step build_image builds images",
+    "extra_pypi_index": "the step build_image builds images",
+    "yaml": "there is nothing to submit: the step is the job's master",
+    "dry_run": "there is nothing to submit: the step is the job's master",
+    "dry_run_format": "there is nothing to submit: the step is the job's master",
+    "detach": "the step ends with the job",
+    "restart": "a repeated step goes on with its job",
+    "namespace": "the job runs where the step runs",
+    "port": "any that is free, or the one of the job's service",
+    "master_resource_request": "the step's own, set on the task",
+    "master_resource_limit": "the step's own, set on the task",
+    "master_pod_priority": "the step's own, set on the task",
+    "force_use_kube_config_file": "the step runs in the cluster, or needs none",
+}
+
+
+def of_a_step() -> tuple[Flag, ...]:
+    """The options of the training step, in the order of their declaration."""
+    return tuple(
+        flag for flag in flags(JobSpec) if "train" in flag.extra.takes and flag.name not in NOT_OF_A_STEP
+    )
+
+
+def default_of(flag: Flag) -> Any:
+    """What an engine passes where nothing was chosen; it has no None, so 0 stands for that."""
+    default = flag.default("train")
+    return 0 if default is None else default
+
+
+def chosen(options: Mapping[str, object]) -> dict[str, object]:
+    """Those that differ from their defaults; what is no option is kept, to be refused where it is read."""
+    defaults = {flag.name: default_of(flag) for flag in of_a_step()}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not (name in defaults and value == defaults[name])
+    }
+
+
+def arguments(values: Mapping[str, object]) -> list[str]:
+    """The same as a command line."""
+    return [f"--{name}={_text(value)}" for name, value in values.items()]
+
+
+def check(given: Mapping[str, object]) -> None:
+    """Refuse what is known to be wrong before anything runs.
+
+    If some values are known only then, the others are judged one by one, and not by what they mean together.
+    """
+    judged = {name: value for name, value in given.items() if name not in _NOT_JUDGED}
+    plain = known(judged)
+    if len(plain) < len(judged):
+        JobSpec.check_each({name: _text(value) for name, value in chosen(plain).items()})
+        return
+    data = {name.replace("dataset", "data"): "its artifact" for name in DATASETS if name in given}
+    parse("train", arguments({"job_name": "unnamed"} | chosen(plain) | data))
+
+
+def known(given: Mapping[str, object]) -> dict[str, object]:
+    """Those that are no place of a pipeline's parameter or of what an earlier step will make."""
+    return {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, str | int | float) and "{{" not in str(value)
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

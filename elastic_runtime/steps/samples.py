@@ -1,0 +1,148 @@
+"""A page on a dataset: how many records there are, of what kind, and the first few of them.
+
+It is Markdown without HTML, as pipeline engines show it, so a picture is drawn with the shades that every
+typeface has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elastic_runtime.data import inspect
+from elastic_runtime.data.example import ExampleError, Feature, decode
+from elastic_runtime.observe import figures
+
+SHOWN = 6
+_BESIDE = 4
+_PICTURES_A_ROW = 2  # so that a side panel of half a screen has room
+_COLUMNS = 28
+_SMALLEST = 8
+_SHADES = " ░▒▓█"
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder of RecordIO files; the only part of a dataset has no name."""
+
+    name: str
+    folder: str
+    records: int
+    files: int
+
+
+def samples_page(source: str, parts: Sequence[Part], rejects: int) -> str:
+    """The whole page."""
+    total = sum(part.records for part in parts)
+    lines = [f"## {figures.plural(total, 'record')} from {_code(source)}", ""]
+    if rejects:
+        lines += [f"{figures.plural(rejects, 'bad row')} left out, see `_rejects.jsonl`.", ""]
+    lines += ["| part | records | files |", "|---|---:|---:|"]
+    lines += [f"| {part.name or 'all'} | {figures.count(part.records)} | {part.files} |" for part in parts]
+    full = next((part for part in parts if part.records), None)
+    records = list(inspect.head(full.folder, SHOWN)) if full else []
+    return "\n".join([*lines, "", *_samples(records)]) + "\n"
+
+
+def _samples(records: Sequence[bytes]) -> Iterator[str]:
+    if not records:
+        return
+    try:
+        examples = [decode(record) for record in records]
+    except ExampleError:
+        yield f"The records are no `tf.train.Example`; the first has {len(records[0])} bytes."
+        return
+    picture = next((name for name, feature in sorted(examples[0].items()) if _side(feature)), None)
+    kinds = inspect.kinds(records[0]) or {}
+    if picture is None:
+        yield from ("### Features, and the first records", "")
+        yield from _features(kinds, examples[:_BESIDE])
+    else:
+        yield from ("### Features", "")
+        yield from _features(kinds, [])
+        yield from ("", "### The first records", "")
+        yield from _gallery(examples, picture)
+
+
+def _features(kinds: Mapping[str, str], examples: Sequence[Mapping[str, Feature]]) -> Iterator[str]:
+    """A line for each feature, for there may be many, with its values in the examples beside it."""
+    yield f"| feature | kind | {''.join(f'{n + 1} | ' for n in range(len(examples)))}".rstrip()
+    yield "|---" * (2 + len(examples)) + "|"
+    for name, kind in kinds.items():
+        cells = [_code(name), kind, *(_code(_short(example.get(name, []))) for example in examples)]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _gallery(examples: Sequence[Mapping[str, Feature]], name: str) -> Iterator[str]:
+    pictures = [_picture(example, name) for example in examples]
+    yield "```"
+    for row in _rows(pictures):
+        for lines in zip_longest(*row, fillvalue=""):
+            yield "  ".join(f"{line:<{_COLUMNS}}" for line in lines).rstrip()
+        yield ""
+    yield "```"
+
+
+def _rows(pictures: Sequence[list[str]]) -> Iterator[Sequence[list[str]]]:
+    for start in range(0, len(pictures), _PICTURES_A_ROW):
+        yield pictures[start : start + _PICTURES_A_ROW]
+
+
+def _picture(example: Mapping[str, Feature], name: str) -> list[str]:
+    """What else the record says, and below it the picture."""
+    others = ", ".join(f"{key} {_short(value)}" for key, value in sorted(example.items()) if key != name)
+    values = example.get(name, [])
+    side = _side(values)
+    if not side:
+        return [others[:_COLUMNS], _short(values)[:_COLUMNS]]
+    pixels = np.asarray(values, np.float64).reshape(side, side, -1).mean(axis=2)
+    wide = min(side, _COLUMNS)
+    small = _shrunk(pixels, rows=(wide + 1) // 2, columns=wide)
+    low, high = float(small.min()), float(small.max())
+    shades = ((small - low) / ((high - low) or 1.0) * (len(_SHADES) - 1)).round().astype(int)
+    return [others[:_COLUMNS], *("".join(_SHADES[shade] for shade in line) for line in shades)]
+
+
+def _shrunk(pixels: npt.NDArray[Any], *, rows: int, columns: int) -> npt.NDArray[Any]:
+    """Means over equal parts; a character is twice as high as wide."""
+    parts = np.array_split(pixels, rows, axis=0)
+    lines = [part.mean(axis=0) for part in parts]
+    return np.array([[cell.mean() for cell in np.array_split(line, columns)] for line in lines])
+
+
+def _side(feature: Feature) -> int:
+    """The side of the square picture that these numbers may be, grey or in three colours; otherwise 0."""
+    if isinstance(feature, list):
+        return 0
+    for channels in (1, 3):
+        side = math.isqrt(len(feature) // channels)
+        if side >= _SMALLEST and side * side * channels == len(feature):
+            return side
+    return 0
+
+
+def _short(values: Any) -> str:
+    shown = [_value(value) for value in list(values)[:8]]
+    more = f", ... {len(values)} values" if len(values) > 8 else ""
+    return ", ".join(shown) + more
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bytes):
+        text = value.decode(errors="backslashreplace")
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"{float(value):g}"
+
+
+def _code(text: str) -> str:
+    """As it stands, whatever it holds."""
+    plain = re.sub(r"\s+", " ", text).replace("|", "¦").replace("`", "'")
+    return f"`{plain}`" if plain.strip() else ""

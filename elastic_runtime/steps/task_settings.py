@@ -1,0 +1,82 @@
+"""What was set on a pipeline's task the ordinary way, as options of the job whose pods it is meant for.
+
+KFP hands it over as fragments of a pod (`dsl.TaskConfig`). Workers and parameter servers get all of it;
+accelerators go to workers only, and what the job's own options say wins. Of volumes, claims and folders of
+the node become the job's `volume`; others, such as secrets, go into the pods as they are. Locally nothing is
+handed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+_GPU = "/gpu"
+_ROLES = ("worker", "ps")
+
+
+class TaskSettings(Protocol):
+    """Fragments of a Kubernetes pod, each None when nothing was set; KFP's `dsl.TaskConfig` is such."""
+
+    affinity: dict[str, Any] | None
+    tolerations: list[dict[str, Any]] | None
+    node_selector: dict[str, str] | None
+    env: list[dict[str, Any]] | None
+    volumes: list[dict[str, Any]] | None
+    volume_mounts: list[dict[str, Any]] | None
+    resources: dict[str, Any] | None
+
+
+def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[str, object]:
+    """The options that a task's settings amount to, without those that are given already."""
+    if task is None:
+        return {}
+    options = {
+        **_resources(task.resources or {}),
+        "volume": _volumes(task.volumes or [], task.volume_mounts or []),
+        "node_selector": _pairs(task.node_selector or {}),
+        "cluster_spec_json": _pod_specs(task),
+    }
+    return {name: value for name, value in options.items() if value and name not in given}
+
+
+def _resources(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    found = {}
+    for kind, option in (("requests", "request"), ("limits", "limit")):
+        wanted = resources.get(kind) or {}
+        found[f"worker_resource_{option}"] = _pairs(wanted)
+        found[f"ps_resource_{option}"] = _pairs({n: v for n, v in wanted.items() if not n.endswith(_GPU)})
+    return found
+
+
+def _volumes(volumes: Iterable[Mapping[str, Any]], mounts: Iterable[Mapping[str, Any]]) -> str:
+    by_name = {volume["name"]: volume for volume in volumes if _is_an_option(volume)}
+    return ";".join(_volume(by_name[mount["name"]], mount) for mount in mounts if mount["name"] in by_name)
+
+
+def _is_an_option(volume: Mapping[str, Any]) -> bool:
+    return bool(volume.get("persistentVolumeClaim") or volume.get("hostPath"))
+
+
+def _volume(volume: Mapping[str, Any], mount: Mapping[str, Any]) -> str:
+    keys = {"mount_path": mount["mountPath"], "sub_path": mount.get("subPath", "")}
+    if claim := volume.get("persistentVolumeClaim"):
+        keys["claim_name"] = claim["claimName"]
+    else:
+        keys |= {"host_path": volume["hostPath"]["path"], "type": volume["hostPath"].get("type", "")}
+    return _pairs({key: value for key, value in keys.items() if value})
+
+
+def _pod_specs(task: TaskSettings) -> str:
+    volumes = [volume for volume in task.volumes or [] if not _is_an_option(volume)]
+    names = {volume["name"] for volume in volumes}
+    mounts = [mount for mount in task.volume_mounts or [] if mount["name"] in names]
+    parts = {"env": task.env, "tolerations": task.tolerations, "affinity": task.affinity}
+    parts |= {"volumes": volumes, "volumeMounts": mounts}
+    wanted = {name: value for name, value in parts.items() if value}
+    return json.dumps({f"{role}_pod_spec": wanted for role in _ROLES}) if wanted else ""
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())

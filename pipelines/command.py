@@ -1,0 +1,97 @@
+"""What `python pipelines/<name>.py` does: it compiles the pipeline, runs it, and says what came of it.
+
+A pipeline file gives two things: `pipeline`, the KFP function under `@dsl.pipeline`, and `argo`, a function
+without arguments that returns a Hera `Workflow`. What can be set when the pipeline is started are the
+arguments of the one and the workflow's `arguments` of the other; alike names mean the same.
+
+- `--param NAME=VALUE` sets it in whichever has it.
+- `--set STEP.INPUT=VALUE` gives a step's input another value: it is written into what was compiled, the task
+  of that name in KFP's IR and in Argo's manifest, and goes before whatever the pipeline has there.
+- What would change nothing where the pipeline runs is refused.
+
+What is compiled, and changed so, is in `build/<name>.kfp.yaml`, for `kfp run create` or KFP's own page, and
+in `build/<name>.argo.yaml`, for `argo submit`. The course of things goes to standard error, results go to
+standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hera.workflows import Workflow
+from kfp.dsl.base_component import BaseComponent
+
+from elastic_runtime.spec.entry import outcome, say
+from pipelines.engines.choice import ENGINES, choose
+from pipelines.packages import Package, changes
+from pipelines.packages.argo import ArgoPackage
+from pipelines.packages.kfp import KfpPackage
+
+BUILD = Path("build")
+
+
+def main(
+    pipeline: BaseComponent,
+    *,
+    argo: Callable[[], Workflow] | None = None,
+    here: Mapping[str, Any] | None = None,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Compile and run; `here` are the parameters that differ where steps run on this machine."""
+    return outcome(lambda: _main(pipeline, argo, here or {}, argv))
+
+
+def _main(
+    pipeline: BaseComponent,
+    argo: Callable[[], Workflow] | None,
+    here: Mapping[str, Any],
+    argv: Sequence[str] | None,
+) -> int:
+    asked = _parser(pipeline).parse_args(argv)
+    for_kfp = KfpPackage(pipeline)
+    for_argo = None if argo is None else ArgoPackage(argo(), for_kfp.name)
+    packages: list[Package] = [for_kfp] if for_argo is None else [for_kfp, for_argo]
+    wanted = changes.read(asked.param, asked.set)
+    changes.apply(wanted, packages)
+    if not asked.dry_run:
+        _write(packages)
+    if asked.engine == "none":
+        return 0
+    engine = choose(
+        asked.engine, for_kfp, for_argo, namespace=asked.namespace, here=here, folder=BUILD.absolute()
+    )
+    changes.refuse_others(wanted, engine.package)
+    if asked.dry_run:
+        say(f"this would run on {engine.why}")
+        sys.stdout.write(engine.package.text())
+        return 0
+    say(f"runs on {engine.why}")
+    return engine.run()
+
+
+def _write(packages: Sequence[Package]) -> None:
+    BUILD.mkdir(exist_ok=True)
+    for package in packages:
+        file = BUILD / f"{package.name}.{package.kind}.yaml"
+        file.write_text(package.text(), encoding="utf-8")
+        say(f"compiled for {package.engine}: {file}")
+
+
+def _parser(pipeline: BaseComponent) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=pipeline.description, allow_abbrev=False)
+    add = parser.add_argument
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="where to run: Kubeflow Pipelines, Argo, this machine, nowhere; auto: the first that is there",
+    )
+    add("--namespace", default="", help="the namespace of the cluster; default: as the engine's own tools")
+    add("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the pipeline")
+    add("--set", action="append", default=[], metavar="STEP.INPUT=VALUE", help="an input of a step")
+    add("--dry_run", action="store_true", help="show what would be submitted, and where; nothing is done")
+    return parser

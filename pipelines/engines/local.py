@@ -1,0 +1,107 @@
+"""No engine: KFP's local runner carries out every step here, as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kfp import local
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.observe import figures
+from elastic_runtime.spec.entry import say
+from elasticdl_components.argo.ports import RESULT, RESULTS
+from pipelines.engines.local_course import LocalCourse, plain
+from pipelines.engines.view import View
+from pipelines.packages.kfp import KfpPackage
+
+ENDING_SECONDS = 120.0
+LOOK_SECONDS = 0.1
+
+
+class Local:
+    """One pipeline on this machine."""
+
+    def __init__(
+        self, package: KfpPackage, *, folder: Path, parameters: Mapping[str, Any], because: str
+    ) -> None:
+        self.package, self._folder, self._parameters = package, folder, parameters
+        self.why = f"this machine ({because})"
+
+    def run(self) -> int:
+        """Every step, one after the other; what they leave goes into the folder."""
+        name, root, began = self.package.name, self._folder / "outputs", time.time()
+        local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
+        warnings.filterwarnings("ignore", "You may be attemping", RuntimeWarning)  # so is any image
+        course = LocalCourse(self.package.components())
+        try:
+            self._follow(course)
+        finally:
+            for line in _results(course.folder) if course.folder else ():
+                sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{name} succeeded in {figures.duration(time.time() - began)}\n")
+        return 0
+
+    def _follow(self, course: LocalCourse) -> None:
+        """Show the steps until they have ended."""
+        with View(f"{self.package.name}, on this machine") as view:
+            try:
+                with course.followed(sys.stderr, view.show):
+                    self.package.component(**self._parameters)
+            except RuntimeError as problem:  # KFP says no more of a step that has told itself why it failed
+                course.over()
+                raise ElasticError(f"the pipeline failed: {plain(str(problem))}") from None
+            except KeyboardInterrupt:  # which every process of this terminal has got
+                say("the step that runs ends in order, and nothing goes on after it")
+                _await_processes()
+                raise
+
+
+def _await_processes() -> None:
+    """Of the step: KFP's runner leaves them to themselves when it is interrupted, as a second Ctrl-C does."""
+    until = time.monotonic() + ENDING_SECONDS
+    with contextlib.suppress(ChildProcessError):  # there are none any more
+        while time.monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(LOOK_SECONDS)  # no wait for just any child ends by a deadline
+        say(f"the step has not ended within {ENDING_SECONDS:g} s: it is left to itself")
+
+
+def _results(run: Path) -> Iterator[str]:
+    """What each step gave: its values and metrics, and where the rest is."""
+    for told in sorted(run.glob("*/executor_output.json"), key=lambda path: path.stat().st_mtime):
+        task, found = told.parent.name, json.loads(told.read_text())
+        for name, value in found.get("parameterValues", {}).items():
+            yield f"{task:<10} {_called(task, name)}: {value}"
+        for name, listed in found.get("artifacts", {}).items():
+            artifact = listed["artifacts"][0]
+            yield f"{task:<10} {name}: {_from_here(artifact['uri'])}"
+            if name == "metrics":
+                yield f"{'':<10}   {_in_words(artifact['metadata'])}"
+
+
+def _called(task: str, name: str) -> str:
+    """As on Argo, where the one result of a step has a name."""
+    step = re.sub(r"-\d+$", "", task).replace("-", "_")
+    return RESULTS.get(step, name) if name == RESULT else name
+
+
+def _from_here(place: str) -> str:
+    """A path of this folder without it."""
+    return os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place
+
+
+def _in_words(metrics: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {_figure(value)}" for name, value in metrics.items())
+
+
+def _figure(value: float) -> str:
+    return figures.count(int(value)) if float(value).is_integer() else figures.figure(value, 4)

@@ -1,0 +1,84 @@
+"""A pipeline as Argo takes it: the manifest of the workflow that Hera has made.
+
+A step's input becomes an argument of its task, a parameter one of the workflow's arguments. Of a template
+that is elsewhere (`templateRef`) no more inputs are known than the task gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hera.workflows import Workflow
+
+from elastic_runtime.errors import InputError
+from pipelines.packages import Change
+
+
+class ArgoPackage:
+    """A workflow, compiled."""
+
+    kind = "argo"
+    engine = "Argo"
+    form = "the Hera workflow"
+
+    def __init__(self, workflow: Workflow, name: str) -> None:
+        self.name = name
+        self.manifest: dict[str, Any] = workflow.to_dict()
+        """As Argo's API takes it."""
+
+    def steps(self) -> list[str]:
+        """The tasks that run a pod."""
+        return [task["name"] for task in self._tasks()]
+
+    def names(self, step: str = "") -> set[str]:
+        """Parameters only: what an artifact is, another step says."""
+        if not step:
+            return {port["name"] for port in _parameters(self.manifest["spec"])}
+        ports = [port for task in self._tasks(step) for port in (*self._inputs(task), *_parameters(task))]
+        return {port["name"] for port in ports}
+
+    def change(self, change: Change) -> None:
+        """Write the value among the arguments."""
+        for owner in [*self._tasks(change.step)] if change.step else [self.manifest["spec"]]:
+            given = owner.setdefault("arguments", {}).setdefault("parameters", [])
+            ports = [port for port in (*given, *self._inputs(owner)) if port["name"] == change.name]
+            value = _allowed(change, [word for port in ports for word in port.get("enum") or []])
+            if ports[0] not in given:
+                given.append({"name": change.name})
+            next(port for port in given if port["name"] == change.name)["value"] = value
+
+    def text(self) -> str:
+        """The manifest as YAML, written by Hera."""
+        return str(Workflow.from_dict(self.manifest).to_yaml())
+
+    def _tasks(self, step: str = "") -> Iterator[dict[str, Any]]:
+        """Each task, or those of this name, that calls no other tasks."""
+        for template in self._templates().values():
+            in_steps = [each for group in template.get("steps", []) for each in group]
+            for task in (*template.get("dag", {}).get("tasks", []), *in_steps):
+                called = self._templates().get(task.get("template", ""), {})
+                if not {"dag", "steps"} & {*called} and step in {"", task["name"]}:
+                    yield task
+
+    def _inputs(self, task: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the template of a task takes."""
+        called = self._templates().get(task.get("template", ""), {})
+        return list(called.get("inputs", {}).get("parameters", []))
+
+    def _templates(self) -> dict[str, dict[str, Any]]:
+        return {template["name"]: template for template in self.manifest["spec"].get("templates", [])}
+
+
+def _parameters(owner: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(owner.get("arguments", {}).get("parameters", []))
+
+
+def _allowed(change: Change, words: list[str]) -> str:
+    """The value, if there are none but these and it is among them; `True` is `true`."""
+    if not words or change.text in words or "{{" in change.text:
+        return change.text
+    if change.text.lower() in words:
+        return change.text.lower()
+    remedy = f"give one of {', '.join(map(repr, words))}"
+    raise InputError(f"got {change.text!r}", where=change.option, remedy=remedy)

@@ -1,0 +1,130 @@
+"""A pipeline as Kubeflow Pipelines takes it: the IR that KFP's own compiler has made.
+
+A step's input becomes a constant of its task in the IR, whatever it was before; a parameter becomes the
+parameter's default. `kfp.local` runs the same IR, so a change means the same on every engine.
+"""
+
+from __future__ import annotations
+
+import copy
+import graphlib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kfp.compiler import Compiler
+from kfp.dsl.base_component import BaseComponent
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from elastic_runtime.errors import InputError
+from pipelines.packages import Change
+
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "NUMBER_INTEGER": ("Integer", (int,)),
+    "NUMBER_DOUBLE": ("Float", (int, float)),
+    "BOOLEAN": ("Boolean", (bool,)),
+    "LIST": ("List", (list,)),
+    "STRUCT": ("Dict", (dict,)),
+}
+"""By KFP's name for it: what a value is called, and what JSON makes of it. Anything else is text."""
+_FILLED_BY_KFP = ("TASK_CONFIG", "TASK_FINAL_STATUS")
+
+
+class KfpPackage:
+    """A pipeline function, compiled."""
+
+    kind = "kfp"
+    engine = "Kubeflow Pipelines"
+    form = "the KFP function"
+
+    def __init__(self, pipeline: BaseComponent) -> None:
+        self.component = copy.deepcopy(pipeline)
+        self.name = str(pipeline.name)
+        self.parameters: dict[str, Any] = {}
+        """Those that were given."""
+
+    def steps(self) -> list[str]:
+        """The tasks that run something, as they follow each other; those of a nested pipeline, too."""
+        return [task.task_info.name for task in self._in_order(self.component.pipeline_spec.root.dag)]
+
+    def components(self) -> list[str]:
+        """The same as the local runner calls them, by their components."""
+        tasks = self._in_order(self.component.pipeline_spec.root.dag)
+        return [task.component_ref.name.removeprefix("comp-") for task in tasks]
+
+    def names(self, step: str = "") -> set[str]:
+        """Parameters only: what an artifact is, another step says."""
+        return {*self._kinds(step)}
+
+    def change(self, change: Change) -> None:
+        """Write the value, as one of the input's type, into the IR."""
+        value = _value(change, self._kinds(change.step)[change.name])
+        if not change.step:
+            self.parameters[change.name] = value
+        for task in self._tasks(change.step):
+            found = task.inputs.parameters[change.name]
+            found.Clear()
+            constant = found.runtime_value.constant
+            if isinstance(value, list):
+                constant.list_value.extend(value)
+            elif isinstance(value, dict):
+                constant.struct_value.update(value)
+            elif isinstance(value, str):
+                constant.string_value = value
+            elif isinstance(value, bool):
+                constant.bool_value = value
+            else:
+                constant.number_value = value
+
+    def text(self) -> str:
+        """The IR as YAML, written by KFP."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "pipeline.yaml")
+            Compiler().compile(self.component, str(file), pipeline_parameters=self.parameters)
+            return file.read_text(encoding="utf-8")
+
+    def _kinds(self, step: str) -> dict[str, str]:
+        """The type of each parameter, of a step or of the pipeline, by KFP's name for it."""
+        spec, found = self.component.pipeline_spec, {}
+        owners = [spec.components[task.component_ref.name] for task in self._tasks(step)]
+        for owner in owners if step else [spec.root]:
+            for name, port in owner.input_definitions.parameters.items():
+                kind = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.Name(port.parameter_type)
+                if kind not in _FILLED_BY_KFP:
+                    found[name] = kind
+        return found
+
+    def _in_order(self, dag: Any) -> Iterator[Any]:
+        """Of the tasks of a DAG, each behind those that it waits for; the IR itself has no order."""
+        waits_for = {name: sorted(dag.tasks[name].dependent_tasks) for name in sorted(dag.tasks)}
+        for name in graphlib.TopologicalSorter(waits_for).static_order():
+            task = dag.tasks[name]
+            called = self.component.pipeline_spec.components[task.component_ref.name]
+            if called.WhichOneof("implementation") == "dag":
+                yield from self._in_order(called.dag)
+            else:
+                yield task
+
+    def _tasks(self, step: str = "") -> Iterator[Any]:
+        """Each task that runs something, or those of this name."""
+        spec = self.component.pipeline_spec
+        for dag in (owner.dag for owner in (spec.root, *spec.components.values())):
+            for task in dag.tasks.values():
+                runs = spec.components[task.component_ref.name].WhichOneof("implementation") != "dag"
+                if runs and step in {"", task.task_info.name}:
+                    yield task
+
+
+def _value(change: Change, kind: str) -> Any:
+    if kind not in _KINDS:
+        return change.text
+    called, types = _KINDS[kind]
+    try:
+        value = json.loads(change.text.lower() if kind == "BOOLEAN" else change.text)
+    except ValueError:
+        value = None
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "BOOLEAN"):
+        raise InputError(f"got {change.text!r}", where=change.option, remedy=f"give {called}")
+    return value

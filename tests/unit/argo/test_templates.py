@@ -1,0 +1,129 @@
+"""Argo's templates are made of the components; what is wrong with their use is told when it is compiled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hera.workflows import DAG, ClusterWorkflowTemplate, Parameter, Workflow, WorkflowTemplate
+
+from components import argo, train
+from components.argo.__main__ import manifests
+from components.argo.template import StepTemplate
+from elastic_runtime.spec.flags import flags
+from elastic_runtime.spec.job import JobSpec
+
+MODEL = "mnist.mnist_functional_api.custom_model"
+ROOT = Path(__file__).parents[3]
+FILES = [*manifests()]
+NAMES = [path.relative_to(ROOT).as_posix() for path, _ in FILES]
+
+
+def template_of(text: str) -> dict:
+    return yaml.safe_load(text)["spec"]["templates"][0]
+
+
+@pytest.mark.parametrize(("path", "text"), FILES, ids=NAMES)
+def test_p6_the_manifests_are_up_to_date(path: Path, text: str) -> None:
+    assert path.read_text() == text, "run `make generate`"
+
+
+@pytest.mark.parametrize(("path", "text"), FILES, ids=NAMES)
+def test_p6_the_manifests_hold_only_fields_that_argo_4_has(path: Path, text: str) -> None:
+    """Hera's models are those of Argo 4; what they do not know they drop, and it would be missing."""
+    kind = ClusterWorkflowTemplate if path.parent.name == "cluster" else WorkflowTemplate
+    known = kind.from_yaml(text)
+    assert yaml.safe_load(known.to_yaml()) == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("template", argo.TEMPLATES, ids=lambda template: template.name)
+def test_steps_have_a_fixed_image_install_nothing_and_say_when_they_are_repeated(template) -> None:
+    image = next(port for port in template.inputs if port.name == "image_name")
+    assert re.fullmatch(r"\S+:\d[\w.]*", image.default)
+    assert template.command == ["python", "-m", "elastic_runtime.steps"]
+    assert not {"pip", "sh", "bash"} & {*template.command, *template.args}
+    assert template.retry_strategy.retry_policy.value == "Always"
+    assert template.retry_strategy.backoff.max_duration is None  # it would be the end of a long training
+    for verdict in ("1", "2", "130"):
+        assert f"'{verdict}'" in template.retry_strategy.expression
+
+
+def test_only_steps_that_make_or_remove_pods_have_an_account_of_their_own() -> None:
+    named = {template.name: template.service_account_name for template in argo.TEMPLATES}
+    assert {name for name, account in named.items() if account} == {"train", "clean-up"}
+
+
+def test_every_option_of_a_step_is_a_documented_parameter_with_its_words() -> None:
+    ports = {port.name: port for port in argo.train.inputs if isinstance(port, Parameter)}
+    for flag in flags(JobSpec):
+        if flag.name in train.component_spec.inputs:
+            assert ports[flag.name].description
+            assert {*flag.choices} <= {*(ports[flag.name].enum or [])}
+            assert f"--{flag.name}={{{{inputs.parameters.{flag.name}}}}}" in argo.train.args
+
+
+def test_artifacts_that_people_look_at_are_single_files_whose_names_tell_what_they_are() -> None:
+    made = [port for template in argo.TEMPLATES for port in template.outputs]
+    names = {port.path.rpartition("/")[2] for port in made if not isinstance(port, Parameter)}
+    assert {"metrics.json", "report.html", "pods.md", "samples.md", "classification.json"} <= names
+
+
+def written(call) -> Workflow:
+    with Workflow(name="w", entrypoint="main") as workflow, DAG(name="main"):
+        call()
+    return workflow
+
+
+def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
+    def tasks() -> None:
+        data = argo.convert(name="data", format="mnist")
+        argo.train(training_dataset=data.get_artifact("dataset"), model_def=MODEL, num_workers=2, when="true")
+
+    spec = yaml.safe_load(written(tasks).to_yaml())["spec"]
+    data, training = spec["templates"][0]["dag"]["tasks"]
+    assert (data["name"], training["name"], training["when"]) == ("data", "train", "true")
+    given = {each["name"]: each["value"] for each in training["arguments"]["parameters"]}
+    assert given == {"model_def": MODEL, "num_workers": "2"}
+    assert training["arguments"]["artifacts"][0]["from"] == "{{tasks.data.outputs.artifacts.dataset}}"
+    assert [each["name"] for each in spec["templates"]] == ["main", "convert", "train"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: argo.train(model_deff=MODEL), TypeError, "did you mean 'model_def'?"),
+        (lambda: argo.train(num_workers=2), TypeError, "train() needs model_def"),
+        (
+            lambda: argo.train(model_def=MODEL, training_data="d", num_workers="many"),
+            ValueError,
+            "num_workers",
+        ),
+        (lambda: argo.train(model_def=MODEL, distribution_strategy="Both"), ValueError, "Both"),
+        (lambda: argo.evaluate(model="m"), TypeError, "evaluate() needs dataset"),
+        (lambda: argo.convert(form="csv"), TypeError, "did you mean 'format'?"),
+        (lambda: argo.convert(on_error="stop"), ValueError, "one of fail, skip"),
+        (lambda: argo.clean_up(remove_files="yes"), ValueError, "one of true, false"),
+    ],
+)
+def test_what_is_wrong_is_told_when_the_workflow_is_compiled(call, error, said) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        written(call)
+
+
+def test_what_is_known_only_when_it_runs_is_not_judged_before() -> None:
+    later = "{{workflow.parameters.workers}}"
+    written(lambda: argo.train(model_def=MODEL, training_data="/d", num_workers=later))
+    written(lambda: argo.clean_up(remove_files=later))
+
+
+def test_a_template_can_be_given_what_hera_gives_any_container() -> None:
+    from dataclasses import replace
+
+    from hera.workflows import Resources
+
+    larger = replace(argo.convert, name="large", resources=Resources(memory_request="8Gi"))
+    assert isinstance(larger, StepTemplate)
+    spec = yaml.safe_load(written(lambda: larger(format="mnist")).to_yaml())["spec"]
+    assert spec["templates"][1]["container"]["resources"]["requests"] == {"memory": "8Gi"}

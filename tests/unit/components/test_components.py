@@ -1,0 +1,202 @@
+"""P2 and P3: the components as they are published, and how a pipeline that uses them wrongly is refused."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kfp import compiler, dsl
+from kfp.components import load_component_from_file
+from kfp.dsl.types.type_utils import InconsistentTypeException
+
+import components
+import elasticdl_components
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = sorted(path.parent for path in (ROOT / "components").glob("*/component.py"))
+NAMES = [folder.name for folder in FOLDERS]
+REFUSED = (TypeError, ValueError, InconsistentTypeException)
+
+
+def compiled(write: Callable[[], None], folder: Path) -> Any:
+    """The specification that KFP is given of the pipeline which the function writes."""
+    file = folder / "pipeline.yaml"
+    compiler.Compiler().compile(dsl.pipeline(name="test")(write), str(file))
+    return next(yaml.safe_load_all(file.read_text()))
+
+
+def everything() -> None:
+    left = components.clean_up(job_name="j")
+    with dsl.ExitHandler(left):
+        data = components.convert(source="s3://bucket/data.csv").outputs["dataset"]
+        trained = components.train(model_def="a.b", training_dataset=data)
+        trained.set_cpu_request("2").set_memory_limit("8Gi").set_env_variable("A", "b")
+        components.evaluate(model=trained.outputs["model"], dataset=data)
+        components.predict(model=trained.outputs["model"], dataset=data)
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return compiled(everything, tmp_path_factory.mktemp("everything"))
+
+
+def executors(spec: Any) -> dict[str, Any]:
+    made = spec["deploymentSpec"]["executors"]
+    return {name.removeprefix("exec-"): executor["container"] for name, executor in made.items()}
+
+
+def test_p2_what_is_generated_is_up_to_date() -> None:
+    check = [sys.executable, "-m", "components.generate", "--check"]
+    ended = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_p2_each_component_loads_back_with_all_its_inputs_and_outputs(name: str) -> None:
+    loaded = load_component_from_file(str(ROOT / "components" / name / "component.yaml"))
+    made = getattr(components, name).component_spec
+    assert loaded.component_spec.inputs.keys() == made.inputs.keys()
+    assert (loaded.component_spec.outputs or {}).keys() == (made.outputs or {}).keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_input_and_output_is_explained(name: str) -> None:
+    page = (ROOT / "components" / name / "README.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert rows
+    assert [row for row in rows if row.rstrip("| ").endswith(("String", "Integer", "Boolean", "`"))] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"num_worker": 2}, "has no input 'num_worker', did you mean 'num_workers'"),
+        ({"num_workers": "two"}, "num_workers"),
+        ({"num_workers": -1}, "--num_workers: got '-1' .give a whole number >= 0"),
+        ({"distribution_strategy": "Allreduce"}, "did you mean 'AllreduceStrategy'"),
+        ({"shuffle_shards": 3}, "shuffle_shards"),
+        ({"base_image": "python"}, "has no input 'base_image'"),
+    ],
+)
+def test_p2_a_wrong_argument_is_refused_when_the_pipeline_is_compiled(
+    wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    def pipeline() -> None:
+        components.train(**({"model_def": "a.b", "training_data": "/data"} | wrong))
+
+    with pytest.raises(REFUSED, match=said):
+        compiled(pipeline, tmp_path)
+
+
+def test_p2_a_wrong_argument_is_refused_beside_one_that_only_the_run_will_know(tmp_path: Path) -> None:
+    def pipeline(num_epochs: int = 2) -> None:
+        components.train(
+            model_def="a.b", training_data="/d", num_epochs=num_epochs, distribution_strategy="Allreduce"
+        )
+
+    with pytest.raises(REFUSED, match="did you mean 'AllreduceStrategy'"):
+        compiled(pipeline, tmp_path)
+
+
+def test_p2_values_are_not_judged_together_while_some_are_unknown(tmp_path: Path) -> None:
+    def pipeline(num_workers: int = 8) -> None:
+        components.train(model_def="a.b", training_data="/d", num_workers=num_workers, min_workers=4)
+
+    assert compiled(pipeline, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"format": "cvs"}, "unknown kind 'cvs', did you mean 'csv'|did you mean 'csv'"),
+        ({"format": "csv", "split": "train=0.9"}, "the shares add up to 0.9"),
+        ({"format": "csv", "on_error": "skp"}, "did you mean 'skip'"),
+        ({"format": "csv", "records_per_file": 0}, "records_per_file=0 is less than 1"),
+    ],
+)
+def test_p2_a_wrong_conversion_is_refused_when_the_pipeline_is_compiled(
+    wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    def pipeline(source: str = "/data") -> None:
+        components.convert(source=source, **wrong)
+
+    with pytest.raises(REFUSED, match=said):
+        compiled(pipeline, tmp_path)
+
+
+def test_a_whole_number_will_do_where_any_number_does(tmp_path: Path) -> None:
+    def pipeline() -> None:
+        components.train(model_def="a.b", training_data="/data", lease_timeout=60)
+
+    assert compiled(pipeline, tmp_path)
+
+
+def test_p2_an_artifact_of_another_kind_is_refused(tmp_path: Path) -> None:
+    def pipeline() -> None:
+        data = components.convert(source="/data.csv").outputs["dataset"]
+        components.evaluate(model=data, dataset=data)
+
+    with pytest.raises(REFUSED, match=r"system\.Dataset.*system\.Model"):
+        compiled(pipeline, tmp_path)
+
+
+def test_p2_training_needs_a_model_and_data(tmp_path: Path) -> None:
+    def no_model() -> None:
+        components.train(training_data="/data")
+
+    def no_data() -> None:
+        components.train(model_def="a.b")
+
+    for pipeline, said in ((no_model, "model_def"), (no_data, "training_data")):
+        with pytest.raises(REFUSED, match=said):
+            compiled(pipeline, tmp_path)
+
+
+def test_p3_nothing_is_installed_when_a_step_starts(spec: Any) -> None:
+    for name, container in executors(spec).items():
+        text = " ".join([*container["command"], *container.get("args", [])])
+        assert "pip install" not in text, name
+        assert "kfp.dsl.executor_main" in text
+
+
+def test_p3_the_image_is_fixed_and_a_task_may_have_another(spec: Any, tmp_path: Path) -> None:
+    images = {container["image"] for container in executors(spec).values()}
+    assert images == {"elasticdl/elasticdl:1.0.0"}
+
+    def other() -> None:
+        components.convert(source="/data.csv").set_container_image("registry.local/elasticdl:2")
+
+    [container] = executors(compiled(other, tmp_path)).values()
+    assert container["image"] == "registry.local/elasticdl:2"
+
+
+def test_p3_training_and_cleaning_up_are_never_cached(spec: Any) -> None:
+    root = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    cached = {name: task["cachingOptions"].get("enableCache", False) for name, task in root.items()}
+    assert cached == {"convert": True, "train": False, "evaluate": True, "predict": True}
+    last = spec["root"]["dag"]["tasks"]["clean-up"]
+    assert not last["cachingOptions"].get("enableCache", False)
+
+
+def test_p3_what_is_set_on_the_training_task_is_meant_for_its_pods(spec: Any) -> None:
+    passed = spec["components"]["comp-train"]["taskConfigPassthroughs"]
+    assert {entry["field"]: entry.get("applyToTask", False) for entry in passed} == {
+        "RESOURCES": False,
+        "KUBERNETES_AFFINITY": False,
+        "KUBERNETES_NODE_SELECTOR": False,
+        "KUBERNETES_TOLERATIONS": False,
+        "ENV": True,
+        "KUBERNETES_VOLUMES": True,
+    }
+    inputs = spec["components"]["comp-train"]["inputDefinitions"]["parameters"]
+    assert inputs["task_config"]["parameterType"] == "TASK_CONFIG"
+
+
+def test_both_names_of_the_package_give_the_same_components() -> None:
+    assert components.__all__ == elasticdl_components.__all__
+    for name in components.__all__:
+        ours, installed = (getattr(package, name) for package in (components, elasticdl_components))
+        assert ours.component_spec == installed.component_spec

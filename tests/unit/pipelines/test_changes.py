@@ -1,0 +1,136 @@
+"""`--param`, `--set` and `--dry_run`: what is typed changes both forms of a pipeline, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipelines.command import main
+from pipelines.mnist import mnist, mnist_on_argo
+from pipelines.packages.argo import ArgoPackage
+from pipelines.packages.kfp import KfpPackage
+
+
+def command(*words: str) -> int:
+    return main(mnist, argo=mnist_on_argo, argv=words)
+
+
+def compiled(kind: str) -> Any:
+    return next(yaml.safe_load_all(Path("build", f"mnist.{kind}.yaml").read_text()))
+
+
+def task_in_ir(name: str) -> Any:
+    spec = compiled("kfp")
+    dags = [owner["dag"]["tasks"] for owner in (spec["root"], *spec["components"].values()) if "dag" in owner]
+    (found,) = [tasks[name] for tasks in dags if name in tasks]
+    return found["inputs"]["parameters"]
+
+
+def arguments(owner: Any) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in owner["arguments"]["parameters"]}
+
+
+def task_on_argo(name: str) -> dict[str, str]:
+    templates = compiled("argo")["spec"]["templates"]
+    (found,) = [
+        t for template in templates for t in template.get("dag", {}).get("tasks", []) if t["name"] == name
+    ]
+    return arguments(found)
+
+
+def test_both_forms_have_the_same_steps_in_the_same_order() -> None:
+    steps = ["convert", "train", "evaluate", "clean-up"]
+    assert KfpPackage(mnist).steps() == steps
+    assert ArgoPackage(mnist_on_argo(), "mnist").steps() == steps
+
+
+def test_an_input_of_a_step_is_changed_in_both_forms() -> None:
+    assert command("--engine=none", "--set=train.num_workers=4", "--set=convert.on_error=skip") == 0
+    assert task_in_ir("train")["num_workers"] == {"runtimeValue": {"constant": 4.0}}
+    assert task_on_argo("train")["num_workers"] == "4"
+    assert task_in_ir("convert")["on_error"] == {"runtimeValue": {"constant": "skip"}}
+    assert task_on_argo("convert")["on_error"] == "skip"
+
+
+def test_what_was_not_named_stays() -> None:
+    assert command("--engine=none") == 0
+    before = compiled("kfp"), compiled("argo")
+    assert command("--engine=none", "--set=train.num_workers=4") == 0
+    changed = compiled("kfp"), compiled("argo")
+    assert changed[0] != before[0]
+    assert changed[1] != before[1]
+    assert command("--engine=none") == 0
+    assert (compiled("kfp"), compiled("argo")) == before, "a change outlived its command"
+
+
+@pytest.mark.parametrize("text", ["true", "True"])
+def test_a_truth_is_one_in_both_forms(text: str) -> None:
+    assert command("--engine=none", f"--set=train.use_async={text}") == 0
+    assert task_in_ir("train")["use_async"] == {"runtimeValue": {"constant": True}}
+    assert task_on_argo("train")["use_async"] == "true"
+
+
+def test_the_exit_handlers_step_can_be_changed() -> None:
+    assert command("--engine=none", "--set=clean-up.remove_files=true") == 0
+    assert task_in_ir("clean-up")["remove_files"] == {"runtimeValue": {"constant": True}}
+    assert task_on_argo("clean-up")["remove_files"] == "true"
+
+
+def test_a_parameter_is_changed_where_it_is_one() -> None:
+    assert (
+        command("--engine=none", "--param=num_epochs=5", "--param=volume=claim_name=mine,mount_path=/m") == 0
+    )
+    assert compiled("kfp")["root"]["inputDefinitions"]["parameters"]["num_epochs"]["defaultValue"] == 5
+    on_argo = arguments(compiled("argo")["spec"])
+    assert (on_argo["num_epochs"], on_argo["volume"]) == ("5", "claim_name=mine,mount_path=/m")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("--set=trian.num_workers=4", "no step 'trian' (did you mean 'train'?)"),
+        ("--set=train.num_worker=4", "step 'train' has no input 'num_worker' (did you mean 'num_workers'?)"),
+        ("--set=train.training_dataset=x", "no input 'training_dataset'"),  # which is what a step makes
+        ("--set=train.task_config=x", "no input 'task_config'"),
+        ("--set=train.num_workers=many", "--set train.num_workers: got 'many' (give Integer)"),
+        ("--set=train.num_workers=1.5", "got '1.5' (give Integer)"),
+        ("--set=train.num_workers=true", "got 'true' (give Integer)"),
+        ("--set=train.shuffle_shards=yes", "got 'yes' (give Boolean)"),
+        ("--set=train.distribution_strategy=Both", "give one of 'ParameterServerStrategy', "),
+        ("--set=train", "write --set step.input=value"),
+        ("--set=train=3", "write --set step.input=value"),
+        ("--param=num_epoch=1", "no parameter 'num_epoch' (did you mean 'num_epochs'?)"),
+        ("--param=volum=x", "did you mean 'volume'?"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_one_line(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--engine=none", word) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not Path("build").exists()
+
+
+def test_what_only_the_other_form_has_is_refused_where_the_pipeline_would_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command("--dry_run", "--engine=local", "--param=volume=x") == 2
+    assert "--param volume: the KFP function, which is what would run" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_what_would_be_submitted_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--dry_run", "--set=train.num_workers=4") == 0
+    said = capsys.readouterr()
+    assert "this would run on this machine (no cluster is configured" in said.err
+    assert next(yaml.safe_load_all(said.out))["pipelineInfo"]["name"] == "mnist"
+    assert "constant: 4.0" in said.out
+    assert [*Path().iterdir()] == []
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command("--engin=none")

@@ -1,0 +1,50 @@
+"""What the clean-up asks of a cluster: no more than there is to clean up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.errors import Forbidden
+from elastic_runtime.steps import in_cluster
+
+
+class StockApi:
+    """That of an account which may read config maps, and delete pods only."""
+
+    def __init__(self) -> None:
+        self.config_map: object | None = None
+
+    def list_pods(self, selector: str) -> SimpleNamespace:
+        return SimpleNamespace(items=[])
+
+    def get_config_map(self, name: str) -> object | None:
+        return self.config_map
+
+    def delete_config_map(self, name: str) -> None:
+        raise Forbidden("this account may not delete configmaps", where="Kubernetes")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StockApi:
+    made = StockApi()
+    monkeypatch.setattr(Api, "connect", lambda namespace: made)
+    monkeypatch.setattr(in_cluster, "NAMESPACE_FILE", tmp_path / "namespace")
+    (tmp_path / "namespace").write_text("kubeflow")
+    return made
+
+
+def test_of_a_job_that_made_nothing_in_the_cluster_nothing_has_to_be_deleted(api: StockApi) -> None:
+    assert in_cluster.end_pods("j") == []
+
+
+def test_what_is_there_and_may_not_be_deleted_is_an_error(api: StockApi) -> None:
+    api.config_map = object()
+    with pytest.raises(Forbidden):
+        in_cluster.end_pods("j")

@@ -1,0 +1,78 @@
+"""What is set on a task reaches workers and parameter servers as options of the job."""
+
+from __future__ import annotations
+
+import json
+
+from kfp.dsl import TaskConfig
+
+from elastic_runtime.platform.kubernetes.objects import Blueprint
+from elastic_runtime.platform.pods import PodSpec, Role
+from elastic_runtime.spec.arguments import parse
+from elastic_runtime.steps.options import arguments
+from elastic_runtime.steps.task_settings import from_task
+
+JOB = {"job_name": "j", "model_def": "a.b", "training_data": "/data", "image_name": "i"}
+
+
+def test_nothing_set_changes_nothing() -> None:
+    assert from_task(None, {}) == from_task(TaskConfig(), {}) == {}
+
+
+def test_resources_are_for_workers_and_servers_accelerators_for_workers() -> None:
+    task = TaskConfig(
+        resources={
+            "requests": {"cpu": "2", "memory": "4Gi"},
+            "limits": {"cpu": "3", "memory": "8Gi", "nvidia.com/gpu": "1"},
+        }
+    )
+    spec = parse("train", arguments(JOB | from_task(task, JOB))).spec
+    assert spec.worker_resource_request == spec.ps_resource_request == "cpu=2,memory=4Gi"
+    assert spec.worker_resource_limit == "cpu=3,memory=8Gi,nvidia.com/gpu=1"
+    assert spec.ps_resource_limit == "cpu=3,memory=8Gi"
+
+
+def test_what_the_job_says_itself_wins() -> None:
+    task = TaskConfig(resources={"requests": {"cpu": "2"}})
+    options = from_task(task, {"worker_resource_request": "cpu=9"})
+    assert options == {"ps_resource_request": "cpu=2"}
+
+
+def test_volumes_selectors_tolerations_and_secrets_reach_the_pods() -> None:
+    secret = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    taint = {"key": "pool", "operator": "Exists"}
+    task = TaskConfig(
+        volumes=[
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "hostPath": {"path": "/mnt", "type": "Directory"}},
+        ],
+        volume_mounts=[
+            {"name": "a", "mountPath": "/data", "subPath": "x"},
+            {"name": "b", "mountPath": "/host"},
+        ],
+        node_selector={"pool": "train"},
+        tolerations=[taint],
+        env=[secret],
+    )
+    spec = parse("train", arguments(JOB | from_task(task, JOB))).spec
+    claim, host = spec.volumes
+    assert (claim.claim_name, claim.mount_path, claim.sub_path) == ("data", "/data", "x")
+    assert (host.host_path, host.mount_path, host.type) == ("/mnt", "/host", "Directory")
+    assert spec.node_selector == "pool=train"
+    sections = json.loads(spec.cluster_spec_json)
+    assert sections["worker_pod_spec"] == sections["ps_pod_spec"] == {"env": [secret], "tolerations": [taint]}
+
+
+def test_a_volume_of_another_kind_is_in_the_pods_as_it_was_on_the_task() -> None:
+    secret = {"name": "login", "secret": {"secretName": "login"}}
+    mounts = [{"name": "login", "mountPath": "/login", "readOnly": True}, {"name": "a", "mountPath": "/data"}]
+    task = TaskConfig(
+        volumes=[secret, {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}], volume_mounts=mounts
+    )
+    spec = parse("train", arguments(JOB | from_task(task, JOB))).spec
+    assert [volume.claim_name for volume in spec.volumes] == ["data"]
+    for role in (Role.PS, Role.WORKER):
+        made = Blueprint.of(spec).pod(PodSpec("p", "j", role, 0, ("true",)))
+        assert [(v.name, v.secret.secret_name) for v in made.spec.volumes if v.secret] == [("login", "login")]
+        [mount] = [m for m in made.spec.containers[0].volume_mounts if m.name == "login"]
+        assert (mount.mount_path, mount.read_only) == ("/login", True)
