@@ -1,0 +1,3 @@
+module elasticdl/cluster/pause
+
+go 1.24

@@ -1,0 +1,175 @@
+"""The pipelines that come with this, started on Kubeflow Pipelines by their own commands, and the pages that
+they leave there, looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime.steps.job_name import job_name
+from pipelines.sweep import TRAININGS
+from tests.cluster.jobs import LIMIT, RESOURCES
+from tests.cluster.kit import kfp, requirements
+from tests.cluster.kubeflow.ended import Ended, connected
+from tests.cluster.kubeflow.trainings import granted
+from tests.looks import browser as looks
+from tests.looks.browser import Browser
+from tests.looks.pages import framed, markdown
+from tests.looks.test_pages import look
+
+ROOT = Path(__file__).parents[3]
+SECONDS = 900
+JOB = re.compile(r"\bjob (\S+): ParameterServerStrategy")
+
+
+def started(
+    pipelines: kfp.Kfp, name: str, folder: Path, *words: str
+) -> tuple[Ended, subprocess.CompletedProcess[str]]:
+    """The run that the command of this pipeline has made, when both have ended."""
+    ran = subprocess.run(
+        [sys.executable, ROOT / "pipelines" / f"{name}.py", "--engine=kfp", *words],
+        env=pipelines.environment(),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    number = re.search(r"^run (\S+) is started: ", ran.stderr, re.MULTILINE)
+    assert number, ran.stderr
+    with connected(pipelines) as client:
+        return Ended.of(pipelines, client, number[1], seconds=60), ran
+
+
+def succeeded(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> Ended:
+    found, ran = started(pipelines, name, folder, *words)
+    assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}{found.report()}"
+    assert re.search(rf"^{name} succeeded in ", ran.stdout, re.MULTILINE), ran.stdout
+    return found
+
+
+@pytest.fixture(scope="module")
+def mnist(pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return succeeded(pipelines, "mnist", tmp_path_factory.mktemp("mnist"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if reason := looks.why_not():
+        pytest.skip(f"no browser on this machine: {reason}")
+    requirements.install(looks.PACKAGES)
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def accuracy(run: Ended, step: str) -> float:
+    """Of the evaluation of this step, by the metrics that KFP shows."""
+    [metrics] = run.artifacts(step, "system.Metrics")
+    return metrics.figures["accuracy"]
+
+
+def test_the_mnist_pipeline_succeeds_and_its_metrics_and_pages_are_kept(mnist: Ended) -> None:
+    assert accuracy(mnist, "train") > 0.5
+    assert accuracy(mnist, "evaluate") > 0.5
+    for step in ("train", "evaluate"):
+        [page] = mnist.artifacts(step, "system.HTML")
+        assert b"</html>" in mnist.pipelines.store.read(page.key), page
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("train", {"Training loss", "Evaluations"}),
+        ("evaluate", {"Confusion matrix", "accuracy"}),
+    ],
+)
+def test_a_report_read_from_s3_is_drawn_and_asks_for_nothing(
+    mnist: Ended, browser: Browser, tmp_path: Path, step: str, words: set[str]
+) -> None:
+    [made] = mnist.artifacts(step, "system.HTML")
+    text = mnist.pipelines.store.read(made.key).decode()
+    for name, page in {"alone": text, "framed": framed(text)}.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(page)
+        with browser.open(path) as shown:
+            assert look(shown, f"kubeflow-{step}-{name}") == []
+            assert shown.said == []
+            assert set(shown.asked_for) <= {path.as_uri(), "about:srcdoc"}
+            seen = shown.run("document.body.innerText")
+            assert [word for word in words if word.lower() not in seen.lower()] == [], seen
+            assert shown.run("document.querySelectorAll('svg').length") > 0
+
+
+@pytest.mark.parametrize("step", ["convert", "train"])
+def test_a_table_read_from_s3_is_drawn_and_asks_for_nothing(
+    mnist: Ended, browser: Browser, tmp_path: Path, step: str
+) -> None:
+    [made] = mnist.artifacts(step, "system.Markdown")
+    path = tmp_path / "page.html"
+    path.write_text(markdown(mnist.pipelines.store.read(made.key).decode()))
+    with browser.open(path) as shown:
+        assert look(shown) == []
+        assert shown.said == []
+        assert shown.asked_for == [path.as_uri()]
+        assert shown.run("document.querySelectorAll('td').length") > 0
+
+
+def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themselves(
+    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+) -> None:
+    sizes = [f"{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
+    sizes += [f"{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
+    words = [f"--param=image_name={our_image}", *(f"--set=train.{size}" for size in sizes)]
+    with granted(pipelines):
+        run = succeeded(pipelines, "mnist", tmp_path, *words)
+    [pod] = run.pods("train")
+    assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in run.said(pod))
+    [model] = run.artifacts("train", "system.Model")
+    assert f"{model.key}/model.keras" in pipelines.store.keys(f"{model.key}/")
+    assert accuracy(run, "evaluate") > 0.5
+
+
+def test_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_prediction(
+    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+) -> None:
+    run = succeeded(pipelines, "census", tmp_path)
+    assert accuracy(run, "train") > 0.5
+    assert accuracy(run, "evaluate") > 0.5
+    [judged] = run.artifacts("evaluate", "system.Metrics")
+    [used] = run.artifacts("predict", "system.Dataset")
+    assert judged.figures["records"] > 0
+    assert used.figures["records"] == judged.figures["records"]
+    assert pipelines.store.keys(f"{used.key}/")
+    [pod] = run.pods("train")
+    assert any("2 workers, 2 parameter servers, on process" in line for line in run.said(pod))
+
+
+def test_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_named(
+    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+) -> None:
+    run = succeeded(pipelines, "sweep", tmp_path)
+    said = ["\n".join(run.said(pod)) for number in ("", "-2", "-3") for pod in run.pods(f"train{number}")]
+    named = [JOB.search(text) for text in said]
+    assert {each[1] for each in named if each} == {job_name(f"{name}-{run.number}") for name in TRAININGS}
+    [table] = run.artifacts("compare", "system.Markdown")
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|$", pipelines.store.read(table.key).decode(), re.MULTILINE)
+    assert {name for name, _ in rows} == {*TRAININGS}
+    assert min(float(accuracy) for _, accuracy in rows) > 0.5
+
+
+def test_the_command_says_why_a_run_failed(pipelines: kfp.Kfp, our_image: str, tmp_path: Path) -> None:
+    run, ran = started(pipelines, "mnist", tmp_path, "--set=convert.source=/nowhere")
+    assert (ran.returncode, run.state) == (1, "FAILED"), f"{ran.stdout}{ran.stderr}{run.report()}"
+    [pod] = run.pods("convert")
+    reason = run.said(pod)[-1].removeprefix("error: ")
+    assert "/nowhere" in reason
+    assert ran.stderr.splitlines()[-1] == f"error: run {run.number}: the pipeline failed: convert: {reason}"

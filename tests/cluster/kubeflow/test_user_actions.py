@@ -1,0 +1,325 @@
+"""What the user of KFP's page does to runs that train on pods: what KFP shows is true, and nothing is left.
+
+All is done through KFP's own server, by its own client, and what is left is counted through Kubernetes' API.
+The rows of `docs/kubeflow_actions.md` come from here.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kfp import Client, dsl
+
+from elastic_runtime.ps import checkpoint
+from tests.cluster.kit import kfp
+from tests.cluster.kit.commands import until
+from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
+from tests.cluster.kubeflow.runs import pods
+from tests.cluster.kubeflow.test_kubeflow_pipelines import PYTHON, RUN_SECONDS
+from tests.cluster.kubeflow.trainings import FOLDER, TrainingRun, Workplace, recurring_runs, shared, step_pods
+
+PACE = 0.3  # a record: an epoch takes longer than what is done to it
+GONE_SECONDS = 120
+ORPHANED_SECONDS = 10
+BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
+BROKEN = "\n\ndef loss(*_):\n    raise ValueError('this loss is broken')\n"
+
+
+def test_a_training_whose_workers_are_pods_succeeds_and_leaves_its_model_and_nothing_else(
+    place: Workplace,
+) -> None:
+    run = place.pipeline("train", num_workers=2, num_epochs=2).start()
+    run.until(lambda: {"ps-0", "worker-0", "worker-1"} <= {*run.pods()}, "the pods are there")
+    assert run.ends() == "SUCCEEDED", run.report()
+    run.assert_each_record_is_done_once(epochs=2)
+    run.until_nothing_is_left(GONE_SECONDS)
+    made = {each.kind: each for each in place.pipelines.artifacts() if f"/{run.run_id}/" in each.uri}
+    assert any(key.endswith("model.keras") for key in place.pipelines.store.keys(made["system.Model"].key))
+
+
+def test_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
+    pipelines: kfp.Kfp, client: Client, our_image: str, tmp_path: Any
+) -> None:
+    claim = f"stock-{uuid.uuid4().hex[:8]}"
+    with shared(pipelines, tmp_path, claim) as folder:
+        place = Workplace(pipelines, client, our_image, folder, claim)
+        run = place.pipeline("stock").start()
+        assert run.ends() == "FAILED", run.report()
+        assert "kubectl apply -f manifests/elasticdl-rbac.yaml" in run.log(), run.report()
+        assert run.left() == []
+
+
+def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
+    place: Workplace, table: KubeflowTable
+) -> None:
+    nowhere = f"kit/{uuid.uuid4().hex}=come"  # no node has that
+    checkpoints = place.folder / "checkpointing" / "checkpoints"
+    written = {"checkpoint_steps": 1, "checkpoint_dir": f"{FOLDER}/checkpointing/checkpoints"}
+    pipelines = {
+        "in the first second": place.pipeline("first"),
+        "while its pods are pending": place.pipeline("pending", node_selector=nowhere),
+        "while it trains": place.pipeline("training"),
+        "while it writes a checkpoint": place.pipeline(
+            "checkpointing", model_def="wide.custom_model", **written
+        ),
+    }
+    for each in pipelines.values():
+        each.pace(PACE)
+
+    def is_writing() -> bool:
+        return any(checkpoints.glob("version-*")) and any(checkpoints.glob(".version-*"))
+
+    def moment(when: str, run: TrainingRun) -> None:
+        match when:
+            case "while its pods are pending":
+                run.until(lambda: {"ps-0", "worker-0"} <= {*run.pods()}, "the pods are asked for")
+            case "while it trains":
+                run.until_training()
+            case "while it writes a checkpoint":
+                run.until(lambda: any(checkpoints.glob("version-*")), "there is a checkpoint")
+                until(is_writing, what="the next is being written", seconds=60)
+
+    first, *later = pipelines
+    runs = {first: pipelines[first].start()}
+    terminate(runs[first], first, table)
+    runs |= {when: pipelines[when].start() for when in later}
+    for when in later:
+        moment(when, runs[when])
+        terminate(runs[when], when, table)
+    newest = checkpoint.newest(checkpoints)
+    assert newest is not None
+    assert checkpoint.read(newest).ledger, "what was being written has harmed what was there"
+
+
+def terminate(run: TrainingRun, when: str, table: KubeflowTable) -> None:
+    row = table.action(f"Terminate, {when}", run)
+    run.terminate()
+    until(lambda: run.state() in ("CANCELING", "FAILED"), what="KFP shows that the run is ending", seconds=30)
+    assert run.ends() == "FAILED", run.report()  # so KFP calls what was terminated
+    row.over("FAILED", "ended", seconds=GONE_SECONDS)
+
+
+def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_when_not(
+    place: Workplace, table: KubeflowTable
+) -> None:
+    """A step that is terminated takes its pods with it, if it can; one that is killed leaves them waiting."""
+    patience = {"ended": 10.0, "retried": 300.0, "forsaken": float(ORPHANED_SECONDS)}
+    given = {name: place.pipeline(name, tidy=False, orphan_timeout=each) for name, each in patience.items()}
+    for each in given.values():
+        each.pace(PACE)
+    ended, retried, forsaken = (each.start() for each in given.values())
+    for run in (ended, retried, forsaken):
+        run.until_training()
+    before = retried.uids()
+    killed = retried.step_uids()
+    row = table.action(f"Terminate, without `clean_up`, with `orphan_timeout={ORPHANED_SECONDS}`", ended)
+    ended.terminate()
+    for run in (retried, forsaken):
+        run.kill_step()
+    for run in (ended, retried, forsaken):
+        assert run.ends() == "FAILED", run.report()
+
+    retried.retry()
+    retried.until_again(killed, BACK)
+    assert before.items() <= retried.uids().items(), retried.report()
+    given["retried"].pace(0)
+    assert retried.ends() == "SUCCEEDED", retried.report()
+    done = table.action("Retry of a run whose step was killed, without `clean_up`", retried)
+    retried.assert_each_record_is_done_once()
+    done.over("SUCCEEDED", "goes on with its pods, each record done once", seconds=GONE_SECONDS)
+
+    ended.until_no_pod_lives(ORPHANED_SECONDS + GONE_SECONDS)
+    row.ended("FAILED", "ended")
+    given["ended"].pace(0)
+    ended.retry()
+    assert ended.ends() == "SUCCEEDED", ended.report()
+    done = table.action("Retry of a run that was terminated, without `clean_up`", ended)
+    ended.assert_each_record_is_done_once()
+    done.over("SUCCEEDED", "each record done once", seconds=GONE_SECONDS)
+
+    forsaken.until_no_pod_lives(ORPHANED_SECONDS + GONE_SECONDS)
+    what = f"A step is killed, without `clean_up`, with `orphan_timeout={ORPHANED_SECONDS}`"
+    table.action(what, forsaken).ended("FAILED", "its pods end by themselves")
+    row = table.action("Delete of a run whose step was killed, without `clean_up`", forsaken)
+    forsaken.delete()
+    row.over("nothing: it is gone", "all goes with it", seconds=GONE_SECONDS)
+
+
+def test_a_run_that_failed_begins_anew_when_its_user_has_mended_it_and_retries(
+    place: Workplace, table: KubeflowTable
+) -> None:
+    model = place.folder / "zoo" / "tiny.py"
+    right = model.read_text()
+    model.write_text(right + BROKEN)
+    run = place.pipeline("mended").start()
+    assert run.ends() == "FAILED", run.report()
+    assert "ValueError: this loss is broken" in run.log()
+    run.until_nothing_is_left(GONE_SECONDS)
+    model.write_text(right)
+    row = table.action("Retry of a run that failed by the model's error, mended since", run)
+    run.retry()
+    assert run.ends() == "SUCCEEDED", run.report()
+    run.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "begins anew, each record done once", seconds=GONE_SECONDS)
+
+
+def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
+    place: Workplace, client: Client, table: KubeflowTable
+) -> None:
+    """A run, its clone, and two that a recurring run has started one over the other."""
+    pipeline = place.pipeline("several")
+    pipeline.pace(PACE)
+    first = pipeline.start()
+    clone = first.clone()
+    experiment = client.create_experiment("recurring").experiment_id
+    recurring = client.create_recurring_run(
+        experiment,
+        "every second",
+        interval_second=1,
+        max_concurrency=2,
+        no_catchup=True,
+        pipeline_package_path=str(pipeline.package),
+    ).recurring_run_id
+    try:
+        until(
+            lambda: len(recurring_runs(client, recurring)) >= 2,
+            what="the recurring run has two runs",
+            seconds=RUN_SECONDS,
+        )
+    finally:
+        client.disable_recurring_run(recurring)
+    runs = [first, clone, *(place.run(each) for each in recurring_runs(client, recurring))]
+    assert len(runs) == 4  # not more at once than it may have
+    for run in runs:
+        run.until_training()
+    pods_of = [{pod["metadata"]["uid"] for pod in run.pods().values()} for run in runs]
+    assert sum(map(len, pods_of)) == len(set().union(*pods_of)) == 8
+    rows = [
+        table.action(what, run)
+        for what, run in zip(
+            (
+                "two runs at once: the first",
+                "Clone, while the first trains",
+                *("a recurring run over itself",) * 2,
+            ),
+            runs,
+            strict=True,
+        )
+    ]
+    pipeline.pace(0)
+    for run, row in zip(runs, rows, strict=True):
+        assert run.ends() == "SUCCEEDED", run.report()
+        run.assert_each_record_is_done_once()
+        row.over("SUCCEEDED", "each record done once", seconds=GONE_SECONDS)
+    client.delete_recurring_run(recurring)
+
+
+def test_two_runs_that_are_given_one_job_do_not_share_it(place: Workplace, table: KubeflowTable) -> None:
+    """The second is refused, and neither it nor its clean-up does anything to the first."""
+    job = f"fixed-{uuid.uuid4().hex[:8]}"
+    pipeline = place.pipeline("fixed", job=job)
+    pipeline.pace(PACE)
+    first = pipeline.start()
+    first.until_training()
+    before = first.uids()
+    second = pipeline.start()
+    assert second.ends() == "FAILED", second.report()
+    said = f"a job of this name is there already, in {first.workflow()}"
+    assert said in second.log(), second.report()
+    assert first.uids() == before
+    row = table.action("two runs at once with the same `job_name`: the first", first)
+    pipeline.pace(0)
+    assert first.ends() == "SUCCEEDED", first.report()
+    first.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "each record done once; the second is refused, and FAILED", seconds=GONE_SECONDS)
+
+
+def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_goes_on(
+    place: Workplace, client: Client, table: KubeflowTable
+) -> None:
+    doomed, kept = place.pipeline("deleted"), place.pipeline("archived")
+    for each in (doomed, kept):
+        each.pace(PACE)
+    deleted, archived = doomed.start(), kept.start(experiment=f"put away {uuid.uuid4().hex[:6]}")
+    for run in (deleted, archived):
+        run.until_training()
+    row = table.action("Delete, while it trains", deleted)
+    deleted.delete()
+    row.over("nothing: it is gone", "ended", seconds=GONE_SECONDS)
+    assert deleted.run_id not in {each.run_id for each in client.list_runs(page_size=100).runs}
+
+    row = table.action("Archive of its experiment, while it trains", archived)
+    client.archive_experiment(client.get_run(archived.run_id).experiment_id)
+    assert client.get_run(archived.run_id).storage_state == "ARCHIVED"
+    kept.pace(0)
+    assert archived.ends() == "SUCCEEDED", archived.report()
+    archived.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def follow(number: int) -> int:
+    return number + 1
+
+
+def chain(image: str, steps: int) -> Callable[..., Any]:
+    """So many plain steps, one after the other."""
+
+    @dsl.pipeline(name=f"chain-of-{steps}")
+    def pipeline():
+        number = follow(number=0).set_container_image(image)
+        for _ in range(steps - 1):
+            number = follow(number=number.output).set_container_image(image)
+
+    return pipeline
+
+
+def test_what_a_step_costs(
+    pipelines: kfp.Kfp, client: Client, plain_image: str, table: KubeflowTable
+) -> None:
+    lasted = {}
+    for steps in (1, 6):
+        made = client.create_run_from_pipeline_func(chain(plain_image, steps), enable_caching=False)
+        ended = client.wait_for_run_completion(made.run_id, timeout=RUN_SECONDS, sleep_duration=1)
+        assert ended.state == "SUCCEEDED", pods(pipelines, made.run_id)
+        lasted[steps] = (ended.finished_at - ended.created_at).total_seconds()
+    each = (lasted[6] - lasted[1]) / 5
+    table.cost = (
+        f"A run of one plain step lasts {lasted[1]:.0f} s, of six in a chain {lasted[6]:.0f} s: "
+        f"**{each:.1f} s a step**, which are a pod for KFP's driver and one for the step."
+    )
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def fail():
+    raise SystemExit("as it always does")
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def at_the_end():
+    print("this is the end")
+
+
+def test_kfp_itself_runs_no_exit_handler_after_a_retry(
+    pipelines: kfp.Kfp, client: Client, plain_image: str
+) -> None:
+    """What `docs/known-issues.md` says; once this fails, that can go."""
+
+    @dsl.pipeline(name="failing")
+    def pipeline():
+        with dsl.ExitHandler(at_the_end().set_container_image(plain_image)):
+            fail().set_container_image(plain_image)
+
+    run = client.create_run_from_pipeline_func(pipeline, enable_caching=False).run_id
+    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    [failed], [ended] = (step_pods(pipelines, run, name) for name in ("fail", "at_the_end"))
+    client._run_api.run_service_retry_run(run)
+
+    def failed_again() -> bool:
+        found = step_pods(pipelines, run, "fail")
+        return any(pod["metadata"]["uid"] != failed["metadata"]["uid"] for pod in found)
+
+    until(failed_again, what="the step is run again", seconds=RUN_SECONDS)
+    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    [still] = step_pods(pipelines, run, "at_the_end")
+    assert still["metadata"]["uid"] == ended["metadata"]["uid"]

@@ -1,0 +1,135 @@
+"""Jobs on a real cluster, from the command to nothing left."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import pytest
+
+from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
+from elastic_runtime.platform.kubernetes.labels import all_of
+from elastic_runtime.platform.process.claim import claim
+from tests.cluster.kit import builder
+
+pytestmark = [pytest.mark.timeout(1200)]  # each wait has its own, shorter limit
+
+
+def test_a_job_with_a_parameter_server_runs_from_the_command_to_nothing_left(
+    make_job, cluster, job_image
+) -> None:
+    """Its master runs in the small image, which has no TensorFlow."""
+    small = builder.images(cluster).base
+    evaluated = ("--validation_data=/job/data", "--evaluation_steps=40")
+    images = (f"--image_name={small}", f"--worker_image={job_image}")
+    job = make_job("--num_workers=2", "--num_epochs=2", *evaluated, *images)
+    job.pace(0.05)
+    job.start().until_training(workers=2)
+    assert {name: pod.spec.containers[0].image for name, pod in job.pods().items()} == {
+        "master": small,
+        **dict.fromkeys(("ps-0", "worker-0", "worker-1"), job_image),
+    }
+    job.pace(0)
+    verdict = job.assert_right_end(epochs=2)
+    assert "2 400 records in 2 epochs" in verdict
+    assert "ElasticDL job j was successfully submitted. The master pod is: elasticdl-j-master." in job.text()
+    assert len(re.findall(r"Evaluation metrics\[v=\d+\]", job.text())) >= 2
+
+
+def test_what_the_job_commands_say_of_a_job_in_the_cluster(make_job) -> None:
+    job = make_job("--num_workers=1", "--num_epochs=100")  # for however long the commands take
+    job.pace(0.05)
+    job.start().until_training(workers=1)
+    status = job.job("status")
+    assert status.returncode == 0, status.stderr
+    assert status.stdout.startswith("job j: running")
+    pods = json.loads(job.job("pods", "--json").stdout)
+    assert {pod["name"] for pod in pods} == {job.pod(name) for name in ("master", "ps-0", "worker-0")}
+    assert "Loss = " in job.job("logs", "worker-0").stdout
+    listed = job.again_with("job", "list", "-n", job.namespace.name, "--json")
+    assert json.loads(listed.stdout) == [{"job": "j", "master": "running"}]
+    (epoch,) = json.loads(job.job("ledger", "--json").stdout)
+    assert epoch["epoch"] == 1
+    refused = job.job("clean")
+    assert refused.returncode == 1
+    assert "the job's master is running" in refused.stderr
+    stopped = job.job("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert job.ends() == 130
+    assert job.job("clean").returncode == 0
+    assert job.left() == []
+
+
+def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_nothing(make_job) -> None:
+    """From what the command prints; its journal is on a volume, which one master leaves to the next."""
+    job = make_job("--num_workers=1", "--num_epochs=2", "--run_dir=/job/run")
+    run = job.folder / "run"
+    run.mkdir()
+    run.chmod(0o777)
+    job.pace(0.05)
+    printed = job.again("--dry_run", "-o", "yaml")
+    assert printed.returncode == 0, printed.stderr
+    assert job.left() == []
+    assert job.namespace.kubectl("apply", "-f", "-", given=printed.stdout).splitlines() == [
+        "configmap/elasticdl-j created",
+        "secret/elasticdl-j created",
+        "service/elasticdl-j-master created",
+        "service/elasticdl-j-ps-0 created",
+        "pod/elasticdl-j-master created",
+    ]
+    summary = run / "summary.json"
+    job.until(lambda: summary.exists() and json.loads(summary.read_text())["records_done"], "a shard is done")
+    assert job.accepted() == []  # nothing of the journal is in the ConfigMap
+    secret = job.api.get_secret("elasticdl-j")
+    assert base64.b64decode(secret.data["token"]).decode() != PLACEHOLDER
+    before = {name: pod.metadata.uid for name, pod in job.pods().items()}
+    assert "secret/" not in job.namespace.kubectl("apply", "-f", "-", given=printed.stdout, check=False)
+    assert {name: pod.metadata.uid for name, pod in job.pods().items()} == before
+    assert job.api.get_secret("elasticdl-j").data == secret.data
+    services = job.api.list_services(all_of("j")).items
+    owners = [owner.name for each in (secret, *services) for owner in each.metadata.owner_references]
+    assert owners == ["elasticdl-j"] * 3
+    job.namespace.kubectl("delete", "pod", job.pod("master"))
+    assert set(job.pods()) == {"ps-0", "worker-0"}
+    with claim(run, "j"):  # as an earlier master would that is cut off, and knows nothing of its end
+        again = job.again("--detach")
+        assert again.returncode == 0, again.stderr
+        job.until(
+            lambda: "waiting for its end, 60 s at most" in "\n".join(job.api.pod_log(job.pod("master"))),
+            "the next master waits",
+        )
+    job.pace(0)
+    followed = job.job("logs", "-f")
+    assert followed.returncode == 0, followed.stderr
+    assert re.search(r"goes on where it was left: [1-9]\d* records done", followed.stdout)
+    job.namespace.wait_for_phase("Succeeded", f"pod/{job.pod('master')}")
+    assert "job j succeeded: 2 400 records in 2 epochs" in followed.stdout.splitlines()[-1]
+    assert f"worker {job.pod('worker-0')} is back" in followed.stdout
+    job.until_gone(but=("Pod/elasticdl-j-master",))
+    once_more = job.again("--detach")
+    assert once_more.returncode == 0
+    assert "has succeeded already" in once_more.stderr
+
+
+def test_deleting_all_pods_by_label_ends_the_job_for_good(make_job) -> None:
+    job = make_job("--num_workers=2")
+    job.pace(0.1)
+    job.start().until_training(workers=2)
+    job.namespace.kubectl("delete", "pod", "-l", "elasticdl_job_name=j")
+    assert job.ends() == 1
+    assert "job j was deleted" in job.text()
+    job.until_gone()
+
+
+def test_a_job_that_fails_says_why_and_goes_on_when_its_cause_is_cured(make_job) -> None:
+    job = make_job("--num_workers=1", "--max_task_attempts=1")
+    (job.folder / "pace").unlink()
+    assert job.start().ends() == 1
+    last = job.text().strip().splitlines()[-1]
+    assert re.search(r"job j failed: records \d+-\d+ of \S+: .*No such file", last)
+    assert set(job.pods()) == {"master"}
+    job.pace(0)
+    job.start()
+    job.until_said("goes on where it was left")
+    job.assert_right_end()

@@ -1,0 +1,120 @@
+"""Taking a cluster down leaves nothing on the machine, whatever has crashed before.
+
+What there is is listed by other means than those the kit itself goes by: all of the machine's processes and
+their namespaces, mounts, links, routes, packet filter rules, kernel settings, and folders of the cgroup
+trees.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.kit import cgroups, kit
+from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.commands import run, until
+from tests.cluster.kit.control_plane import ControlPlane
+from tests.cluster.kit.objects import pod
+from tests.cluster.kit.site import CONTROL_PLANE, Site, free_site
+
+NAMESPACES = ("net", "mnt", "pid", "uts")
+SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "net/ipv4/ip_forward")
+
+
+def traces(site: Site) -> dict[str, set[str]]:
+    """Everything on the machine that the cluster could have made, and much besides."""
+    others = tuple(f"elasticdl-kit{number}" for number in range(10) if number != site.number)
+    seen: dict[str, set[str]] = {"processes": set(), "namespaces": set()}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (
+                " Z " in (process / "stat").read_text()
+            ):  # has ended; only its parent, the first of all, can reap it
+                continue
+            if any(f"/{other}/" in (process / "cgroup").read_text() for other in others):
+                continue
+            named = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            if os.fsencode(site.folder) in named:
+                seen["processes"].add(process.name)
+            seen["namespaces"] |= {os.readlink(process / "ns" / kind) for kind in NAMESPACES}
+    seen["mounts"] = set(Path("/proc/self/mounts").read_text().splitlines())
+    seen["links"] = set(os.listdir("/sys/class/net"))
+    seen["routes"] = set(run("ip", "route", "show", "table", "all").splitlines())
+    seen["filters"] = {line for line in run("iptables-save").splitlines() if not line.startswith("#")}
+    seen["settings"] = {f"{name} {Path('/proc/sys', name).read_text()}" for name in SETTINGS}
+    seen["cgroups"] = {
+        folder for tree in cgroups.trees() for folder, _, _ in os.walk(tree) if site.name in folder
+    }
+    seen["state"] = {str(site.folder)} if site.folder.exists() else set()
+    return {kind: {each for each in found if not _of(others, each)} for kind, found in seen.items()}
+
+
+def left(before: dict[str, set[str]], site: Site) -> dict[str, set[str]]:
+    """What is there now and was not before."""
+    found = {kind: seen - before[kind] for kind, seen in traces(site).items()}
+    return {kind: more for kind, more in found.items() if more}
+
+
+def up_with_a_pod(site: Site) -> Cluster:
+    cluster = kit.up(site, nodes=1)
+    cluster.apply(pod("there", cluster.image("busybox"), "sleep", "600"))
+    cluster.wait("--for=jsonpath={.status.phase}=Running", "pod/there")
+    return cluster
+
+
+def test_down_of_all_leaves_nothing_but_what_somebody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with free_site() as site:
+        monkeypatch.setattr(kit, "NUMBERS", [site.number])  # others' clusters are not ours to take down
+        before = traces(site)
+        try:
+            up_with_a_pod(site)
+            there = left(before, site)
+            assert there.keys() >= {"processes", "namespaces", "links", "routes", "cgroups", "state"}
+            assert there.keys().isdisjoint({"mounts", "filters", "settings"})
+            assert kit.down_all() == [site]
+            assert left(before, site).keys() == there.keys()
+        except BaseException:
+            kit.down(site)
+            raise
+    assert kit.down_all() == []
+    assert left(before, site) == {}
+
+
+def test_down_leaves_nothing_after_every_program_was_killed(site: Site) -> None:
+    before = traces(site)
+    cluster = up_with_a_pod(site)
+    spared = {cluster.machine(name)[0].first_process for name in (CONTROL_PLANE, "node-0")}
+    for pid in cgroups.processes(site, "programs") - spared:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert "namespaces" in left(before, site)
+    kit.down(site)
+    assert left(before, site) == {}
+
+
+def test_down_leaves_nothing_after_the_kit_was_killed_on_its_way_up(site: Site) -> None:
+    before = traces(site)
+    code = f"from tests.cluster.kit import kit, site; kit.up(site.Site({site.number}), nodes=1)"
+    coming = subprocess.Popen([sys.executable, "-c", code])
+    plane = ControlPlane(site, kit.prepare())
+    until(lambda: plane.machine.first_process is not None, what="the control plane boots", seconds=30)
+    coming.kill()
+    coming.wait()
+    assert "namespaces" in left(before, site)
+    kit.down(site)
+    assert left(before, site) == {}
+
+
+def test_down_where_nothing_is_up_is_fine(site: Site) -> None:
+    kit.down(site)
+    kit.down(site)
+
+
+def _of(names: tuple[str, ...], text: str) -> bool:
+    return any(name in text for name in names)

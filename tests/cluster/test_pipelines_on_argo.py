@@ -1,0 +1,259 @@
+"""`python pipelines/mnist.py` where there is an Argo: submitted, followed, told of, and hit by losses."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.argo_steps import FOLDER, KINDS, StepRun
+from tests.cluster.jobs import LIMIT, RESOURCES
+from tests.cluster.kit import s3
+from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.namespace import Namespace
+
+pytestmark = [pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[2]
+PIPELINES = sorted(path for path in (ROOT / "pipelines").glob("[a-z]*.py") if path.stem != "command")
+STOPPED_SECONDS = 30
+KILLS = 5
+PACE = 0.02
+SLOWLY = f"""
+
+
+def _slowly(feed, pace="{FOLDER}/pace"):
+    import time
+
+    def wait(record):
+        with open(pace) as file:
+            time.sleep(float(file.read().strip() or 0))
+        return record
+
+    def feed_slowly(dataset, mode, metadata):
+        if mode == Mode.TRAINING:
+            dataset = dataset.map(
+                lambda record: tf.ensure_shape(tf.numpy_function(wait, [record], tf.string), record.shape)
+            )
+        return feed(dataset, mode, metadata)
+
+    return feed_slowly
+
+
+feed = _slowly(feed)
+"""
+"""Behind the model's module: it trains at the pace of the test."""
+
+
+class PipelineRun(StepRun):
+    """The command, and the workflow that it has made."""
+
+    def __init__(self, namespace: Namespace, folder: Path, image: str) -> None:
+        super().__init__(namespace, folder, image, name="")
+        self.bring(ROOT / "model_zoo")
+        model = self.folder / "model_zoo" / "mnist" / "mnist_functional_api.py"
+        model.write_text(model.read_text() + SLOWLY)
+        asked = {
+            "image_pull_policy": "IfNotPresent",
+            "step_resource_request": RESOURCES["master"],
+            **{f"{role}_resource_request": RESOURCES[role] for role in ("worker", "ps")},
+            **{f"{role}_resource_limit": LIMIT for role in ("worker", "ps")},
+        }
+        self.command = [
+            *(sys.executable, str(ROOT / "pipelines" / "mnist.py"), f"--namespace={namespace.name}"),
+            *(f"--param={name}={value}" for name, value in self.common.items()),
+            *(f"--param=folder={FOLDER}", f"--param=model_zoo={FOLDER}/model_zoo"),
+            *(f"--set=train.{name}={value}" for name, value in asked.items()),
+        ]
+        self.out, self.err = folder / "out.txt", folder / "err.txt"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def begin(self, *words: str) -> PipelineRun:
+        """Give the command; returns when the workflow is made."""
+        environment = {**os.environ, "KUBECONFIG": str(self.namespace.cluster.kubeconfig)}
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*self.command, *words],
+                stdout=out,
+                stderr=err,
+                env=environment,
+                cwd=self.folder,
+            )
+        deadline = time.monotonic() + 60
+        while not (made := re.search(r"workflow (mnist-\w{5}) is made", self.said())):
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+        self.name = made[1]
+        return self
+
+    def said(self) -> str:
+        """The course of things, as the command has told it."""
+        return self.err.read_text()
+
+    def code(self, seconds: float = 400) -> int:
+        """Wait for the command's end."""
+        assert self.process is not None
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not ended within {seconds:g} s\n{self.said()}\n{self.report()}") from None
+
+    def results(self) -> dict[tuple[str, str], str]:
+        """What it printed of each step, by the step and the name of the thing."""
+        lines = re.findall(r"^(\S+) +(\w+): (.*)$", self.out.read_text(), re.M)
+        return {(step, name): value for step, name, value in lines}
+
+    def pod_of(self, node: Any) -> str:
+        """Of a workflow that brings its templates itself."""
+        return f"{self.name}-{node['templateName']}-{node['id'].rpartition('-')[2]}"
+
+    def close(self) -> None:
+        """The test is over."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard() -> Iterator[None]:
+    """By what tests start, also where they run in a shell's background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module")
+def store(cluster: Cluster) -> s3.Store:
+    return s3.started(cluster)
+
+
+@pytest.fixture
+def run(namespace: Namespace, store: s3.Store, job_image: str, tmp_path: Path) -> Iterator[PipelineRun]:
+    """A namespace made ready as `docs/argo.md` says, without the templates: the workflow brings its own."""
+    store.configure(namespace)
+    namespace.kubectl("apply", "-f", ROOT / "manifests" / "elasticdl-argo-rbac.yaml")
+    made = PipelineRun(namespace, tmp_path / "job", job_image)
+    yield made
+    made.close()
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("script", PIPELINES, ids=lambda path: path.stem)
+def test_p6_argo_itself_finds_nothing_wrong_with_a_compiled_pipeline(
+    cluster: Cluster, script: Path, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, str(script), "--engine=none"], cwd=tmp_path, timeout=120, check=True)
+    linted = subprocess.run(
+        [cluster.binaries["argo"], "lint", "--offline", *(tmp_path / "build").glob("*.argo.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    assert "no linting errors found" in linted.stdout
+
+
+def test_p1_the_pipeline_on_argo_is_followed_to_its_end_and_its_results_are_told(
+    run: PipelineRun, store: s3.Store
+) -> None:
+    run.begin()  # no engine is named: Argo is the one that is there
+    code = run.code()
+    said, results = run.said(), run.results()
+    assert code == 0, said + run.report()
+    assert f"runs on Argo in namespace {run.namespace.name} of the cluster " in said
+    for step in ("convert", "train", "evaluate", "clean-up"):
+        assert len(re.findall(rf"^{step} +running", said, re.M)) >= 1, said
+        assert len(re.findall(rf"^{step} +succeeded in ", said, re.M)) == 1, said
+    place = f"{run.namespace.name}/{run.name}/"
+    assert results["convert", "records"] == "7000"
+    assert int(results["train", "steps"]) > 0
+    assert float(results["train", "best_metric"]) > 0.5
+    assert re.search(r"^evaluate +1.?000 records in .*accuracy 0\.\d+", run.out.read_text(), re.M)
+    kept = store.keys(place)
+    for step, name in (("train", "report"), ("train", "model"), ("evaluate", "report")):
+        bucket, _, key = results[step, name].removeprefix("s3://").partition("/")
+        assert bucket == s3.BUCKET
+        assert any(each.startswith(key) for each in kept), f"{results[step, name]} is not in {kept}"
+    assert re.search(rf"^{run.name} succeeded in ", run.out.read_text(), re.M)
+    run.until_nothing_is_left(STOPPED_SECONDS)
+
+
+def test_p9_a_training_step_killed_five_times_at_random_costs_no_record_and_leaves_nothing(
+    run: PipelineRun,
+) -> None:
+    seed = int(os.environ.get("ELASTICDL_SEED") or random.SystemRandom().randrange(2**32))
+    moments = random.Random(seed)
+    run.pace(PACE)
+    run.begin("--engine=argo", "--set=train.num_workers=2")
+    for kill in range(KILLS):
+        run.until(lambda attempt=kill: len(run.nodes("train")) > attempt, f"attempt {kill + 1} is made")
+        run.until(lambda: run.nodes("train")[-1]["phase"] == "Running", f"attempt {kill + 1} runs")
+        time.sleep(moments.uniform(0, 10))
+        while len(run.nodes("train")) == kill + 1 and run.nodes("train")[-1]["phase"] == "Running":
+            run.kill_step()  # again, if its process had not begun yet
+            time.sleep(0.5)
+    run.pace(0)
+    assert run.code() == 0, f"seed {seed}\n{run.said()}\n{run.report()}"
+    assert [node["phase"] for node in run.nodes("train")] == [*["Failed"] * KILLS, "Succeeded"], (
+        f"seed {seed}"
+    )
+    done = dict(re.findall(r"epoch (\d+) of \d+ done: (\d+) records", run.log()))
+    assert done == {"1": "6000", "2": "6000"}, f"seed {seed}\n{run.report()}"
+    assert f"job {run.name} succeeded: 12 000 records in 2 epochs" in run.log()
+    assert re.search(rf"^train +waiting, .*attempt {KILLS}", run.said(), re.M), run.said()
+    run.until_nothing_is_left(STOPPED_SECONDS)
+
+
+def test_whoever_leaves_the_command_is_told_what_goes_on_and_how_to_end_it(run: PipelineRun) -> None:
+    run.begin("--engine=argo")
+    assert run.process is not None
+    run.process.send_signal(signal.SIGINT)
+    assert run.code(120) == 130
+    advice = re.search(
+        r"workflow (\S+) goes on without this command; `argo (stop \S+ -n \S+)` ends it", run.said()
+    )
+    assert advice, run.said()
+    assert advice[1] == run.name
+    assert run.phase() == ""
+    cluster = run.namespace.cluster
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    subprocess.run([cluster.binaries["argo"], *advice[2].split()], env=environment, timeout=60, check=True)
+    until(run.phase, "the workflow ends")
+    run.until_nothing_is_left(STOPPED_SECONDS)
+
+
+def test_a_pipeline_that_fails_says_why_and_fails_the_command(run: PipelineRun) -> None:
+    run.begin("--engine=argo", "--set=train.loss=no_such_loss")
+    assert run.code() == 1, run.said()
+    assert re.search(r"^train +failed.*no_such_loss", run.said(), re.M), run.said()
+    assert run.said().splitlines()[-1].startswith(f"error: workflow {run.name}: the pipeline failed: ")
+    assert run.results()["convert", "records"] == "7000"
+    run.until_nothing_is_left(STOPPED_SECONDS)
+
+
+def test_a_workflow_that_is_deleted_meanwhile_ends_the_command(run: PipelineRun) -> None:
+    run.begin("--engine=argo")
+    until(lambda: run.nodes("convert"), "the first step is made")
+    run.delete()
+    assert run.code(120) == 1
+    assert f"workflow {run.name}: was deleted" in run.said()
+    until(
+        lambda: not run.namespace.get(KINDS, "-l", f"workflows.argoproj.io/workflow={run.name}")["items"],
+        "gone",
+    )
