@@ -23,6 +23,7 @@ from elastic_runtime.cli.runs import Run
 from elastic_runtime.cli.state import state
 from elastic_runtime.data import recordio
 from elastic_runtime.master.journal import read_only
+from elastic_runtime.observe.events import FILE_NAME, Event, Sample, ShardRequeued, read_events
 from elastic_runtime.platform.pods import Role, pod_name
 from elastic_runtime.platform.process.folder import RunFolder
 
@@ -121,12 +122,28 @@ class MeasuredJob:
         before = state(self._run).reply.records_done
         self._until(lambda: state(self._run).reply.records_done > before, "more records are done")
 
+    def records_retrained(self) -> int:
+        """As the job tells it now."""
+        return state(self._run).reply.records_retrained
+
+    def samples(self, begin: float) -> list[Sample]:
+        """Where the job stood, again and again since then."""
+        return [each for each in self._events() if isinstance(each, Sample) and each.time >= begin]
+
+    def records_twice(self, begin: float) -> int:
+        """Since then: those of shards that were trained again."""
+        again = (each for each in self._events() if isinstance(each, ShardRequeued) and each.time >= begin)
+        return sum(each.records for each in again)
+
     def end(self) -> list[Accepted]:
         """Kill everything; what was accepted in the job's whole life, in order."""
         self._kill_all()
         snapshot, rows = read_only(self._run.folder / "journal.sqlite")
         assert snapshot is None, "the journal was tidied up meanwhile: measure for a shorter time"
         return [Accepted(row[5], row[2]) for row in rows if row[:2] == ["training", "Finished"]]
+
+    def _events(self) -> list[Event]:
+        return read_events(self._run.folder / FILE_NAME)
 
     def _is_live(self) -> bool:
         return state(self._run).is_live

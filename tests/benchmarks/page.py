@@ -9,6 +9,7 @@ import datetime
 import inspect
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,13 @@ from tests.benchmarks.rows import Row
 
 NUMBERS = (1, 2, 4)  # columns
 HEAD = ("", "ours", "theirs", "unit", "ratio", "bar", "met?")
+WHERE = "Where"
 MET = {True: "yes", False: "NO", None: ""}
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`; do not edit. A single one: `python -m tests.benchmarks --only NAME`.
+Written by `make bench`; do not edit. A single one: `python -m tests.benchmarks --only NAME`; with `--write`,
+the others stay as they were measured before.
 
 Each line holds a figure of ours against another that was measured in the same run; *ratio* is ours over
 theirs. The *bar* is what was promised: one such as `2.0x`, or a plain number beside a figure of theirs, is
@@ -40,16 +43,25 @@ class Result:
     rows: Sequence[Row]
     error: str
     seconds: float
+    when: str = ""  # and at which load
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return Path(inspect.getfile(self.module)).stem.replace("_", " ")
+
+
+def moment() -> str:
+    """Now, and what else the machine does."""
+    return f"{datetime.date.today().isoformat()}, at a load of {os.getloadavg()[0]:.1f} before"
 
 
 def surroundings() -> dict[str, str]:
     """Where and when it is measured; to be asked before the first measurement."""
     facts = machine.facts()
     return {
-        "date": datetime.date.today().isoformat(),
         "machine": f"{facts['cores']} cores of {_processor()}, {int(facts['memory']) >> 30} GiB of memory",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "load before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
         "versions": ", ".join(f"{name} {version}" for name, version in machine.versions().items()),
     }
 
@@ -67,21 +79,26 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-def page(results: Sequence[Result], found: Mapping[str, str]) -> str:
-    """The whole of `docs/benchmarks.md`."""
-    judged = [row.met for result in results for row in result.rows if row.met is not None]
-    parts = [INTRODUCTION, f"{sum(judged)} of {len(judged)} bars are met.\n"]
-    for result in results:
-        parts += ["\n".join(_section(result))]
-    parts += ["## Where and when\n", "\n".join(f"- {name}: {value}" for name, value in found.items())]
-    return "\n".join(parts) + "\n"
+def page(
+    results: Sequence[Result], found: Mapping[str, str], *, before: str = "", order: Sequence[str] = ()
+) -> str:
+    """The whole of `docs/benchmarks.md`; what was not measured now stays as the page told it `before`."""
+    _, *kept = re.split(r"^(?=## )", before, flags=re.MULTILINE)
+    sections = {text.partition("\n")[0].removeprefix("## "): text for text in kept}
+    sections.pop(WHERE, None)
+    sections |= {result.title: "\n".join(_section(result)) + "\n" for result in results}
+    titles = [name.replace("_", " ") for name in order]
+    ordered = [sections[title] for title in titles or sections if title in sections]
+    good, bad = (sum(text.count(f"| {MET[met]} |\n") for text in ordered) for met in (True, False))
+    parts = [INTRODUCTION, f"{good} of {good + bad} bars are met.\n", "".join(ordered) + f"## {WHERE}\n"]
+    return "\n".join([*parts, *(f"- {name}: {value}" for name, value in found.items())]) + "\n"
 
 
 def _section(result: Result) -> Iterator[str]:
     script = Path(inspect.getfile(result.module)).name
-    yield f"## {script.removesuffix('.py').replace('_', ' ')}\n"
+    yield f"## {result.title}\n"
     yield f"{inspect.getdoc(result.module)}\n"
-    yield f"Script: `tests/benchmarks/{script}`; it took {result.seconds:.0f} s.\n"
+    yield f"Script: `tests/benchmarks/{script}`; it took {result.seconds:.0f} s on {result.when}.\n"
     if result.error:
         yield f"It did not come to its end: {result.error}\n"
         return

@@ -66,14 +66,14 @@ class SimulatedJob:
         for index in range(self.workers):
             await platform.start(PodSpec(next(names), "sim", Role.WORKER, index, ()))
         expiring = asyncio.create_task(self._expire())
-        async for event in platform.watch():
-            if event.pod.phase is not Phase.ENDED:
+        async for pod in (await platform.watch()).states():
+            if pod.phase is not Phase.ENDED:
                 continue
-            self.tell(WorkerLost(event.pod.name))
-            assert event.pod.cause in (ExitCause.PREEMPTED, ExitCause.COMPLETED), event.pod
-            if event.pod.cause is ExitCause.PREEMPTED and not self.ledger.finished:
+            self.tell(WorkerLost(pod.name))
+            assert pod.cause in (ExitCause.PREEMPTED, ExitCause.COMPLETED), pod
+            if pod.cause is ExitCause.PREEMPTED and not self.ledger.finished:
                 self.relaunches += 1
-                await platform.start(PodSpec(next(names), "sim", Role.WORKER, event.pod.index, ()))
+                await platform.start(PodSpec(next(names), "sim", Role.WORKER, pod.index, ()))
             elif not await platform.list():
                 break
         expiring.cancel()

@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +32,9 @@ from elastic_runtime.observe import events
 from elastic_runtime.rpc import master_pb2
 
 ZOO = Path(__file__).parent / "zoo"
-SECONDS = 240.0
+SECONDS = 400.0
+ORPHAN_SECONDS = 300
+"""So long pods wait for the next master: on a busy machine it may take more than the default to be there."""
 LOOK = 0.05
 _TEMPORARY = re.compile(r"\..+|.*\.(tmp|unfinished)")
 
@@ -37,11 +42,11 @@ _TEMPORARY = re.compile(r"\..+|.*\.(tmp|unfinished)")
 def write_data(folder: Path, records: int = 1200, files: int = 3, *, odd: int | None = None) -> Path:
     """Records of a question that a straight line answers, in RecordIO files; the `odd` one makes no sense."""
     folder.mkdir(parents=True)
-    random = np.random.default_rng(1)
+    chance = np.random.default_rng(1)
     for number in range(files):
         with Writer(str(folder / f"data-{number:05d}"), chunk_bytes=4096) as writer:
             for record in range(records // files):
-                x = random.normal(size=8).astype(np.float32) if record != odd else np.full(8, 999, np.float32)
+                x = chance.normal(size=8).astype(np.float32) if record != odd else np.full(8, 999, np.float32)
                 writer.write(encode({"x": x, "y": int(x.sum() > 0)}))
     return folder
 
@@ -64,6 +69,8 @@ class Run:
             *([f"--training_data={data}"] if verb == "train" else []),
             *options,
         ]
+        if not any(option.startswith("--orphan_timeout=") for option in options):
+            self.command.append(f"--orphan_timeout={ORPHAN_SECONDS}")
         self.pace(0)
         self.master: subprocess.Popen[bytes] | None = None
         self._run = runs.Run(self.name, self.folder)
@@ -106,6 +113,10 @@ class Run:
         assert self.master is not None
         self.master.kill()
         self.master.wait()
+
+    def hold(self) -> None:
+        """Let a record take so long that next to nothing is trained until the next `pace`."""
+        self.pace(2)
 
     def kill(self, *names: str, number: signal.Signals = signal.SIGKILL) -> list[int]:
         """Signal pods: one (`worker-0`), or all of a role (`worker`)."""
@@ -258,8 +269,10 @@ class Run:
         return [" ".join(words) for _, words in _processes(self.name)]
 
     def temporary_files(self) -> list[str]:
-        """What a write that was broken off would leave."""
-        return [str(path) for path in self.folder.rglob("*") if _TEMPORARY.fullmatch(path.name)]
+        """What a write that was broken off would leave, and the pods' own folders for such files."""
+        written = [path for path in self.folder.rglob("*") if _TEMPORARY.fullmatch(path.name)]
+        scratch = Path(tempfile.gettempdir()).glob(f"elasticdl-{self.name}-*")
+        return [str(path) for path in (*written, *scratch)]
 
     def report(self) -> str:
         """What is known when something is wrong."""
@@ -275,6 +288,16 @@ class Run:
                 os.kill(pid, signal.SIGKILL)
         if self.master is not None:
             self.master.wait()
+
+
+def free_port() -> int:
+    """One to listen on later: of those that no connection is given in between."""
+    chance = random.Random()
+    while True:
+        port = chance.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            return port
 
 
 def _is(pod: str, short: str, name: str) -> bool:

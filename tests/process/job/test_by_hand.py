@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from harness import ZOO
+from harness import ZOO, free_port
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 
 def test_master_and_worker_by_hand_train_two_epochs_and_both_end_well(data: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     model = f"--model_file={ZOO / 'tiny.py'}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ELASTICDL")}
     master = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from conftest import MakeRun
@@ -16,14 +18,16 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 def test_a_worker_then_all_then_the_master_then_master_and_worker_are_killed(make_run: MakeRun) -> None:
     run = make_run("--num_workers=2", "--num_epochs=2", "--grads_to_wait=2")
-    run.pace(0.01)
+    run.pace(0.02)
     run.start().until_training(workers=2)
     run.until_done(100)
 
     run.kill("worker-0")
+    run.hold()
     run.until_joined("worker-2")
     run.kill("worker")
     run.until_joined("worker-3", "worker-4")
+    run.pace(0.02)
 
     before = run.pids()
     run.until_done(run.status().records_done + 100)
@@ -35,6 +39,7 @@ def test_a_worker_then_all_then_the_master_then_master_and_worker_are_killed(mak
 
     run.kill_master()
     run.kill("worker-3")
+    run.hold()
     run.start().until_joined("worker-5")
     assert {name for name in before if "-3" not in name} <= run.pids().keys()
 
@@ -60,8 +65,8 @@ def test_a_parameter_server_killed_between_and_during_pushes_comes_back_with_the
     assert at - 2 <= first[0] <= run.status().version
 
     run.until(lambda: run.status().version > first[0] + 2, "the training goes on")
-    run.pace(0)
     run.kill("ps-0", number=signal.SIGSTOP)
+    run.pace(0)
     run.until_it_stands_still()
     run.kill("ps-0")  # both workers wait for its answer to a push or a pull
     second = back_to(run, r"the workers' freshest copy", count=2)
@@ -72,11 +77,57 @@ def test_a_parameter_server_killed_between_and_during_pushes_comes_back_with_the
     assert summary["records_retrained"] == first[1] + second[1] > 0
 
 
+def test_a_parameter_server_killed_while_the_final_model_is_evaluated_costs_only_time(
+    make_run: MakeRun, data: Path
+) -> None:
+    run = make_run("--num_workers=2", f"--validation_data={data}", model="judged")
+    run.pace(0.01)  # of each record evaluated, too
+    run.start().until_done(1200)
+    run.pace(0.05)
+    run.kill("ps-0")
+    back_to(run, r"the workers' freshest copy")
+    assert not run.events(events.Evaluation)
+    run.pace(0)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {"preempted": 1}
+    [evaluation] = summary["evaluations"]
+    assert evaluation["version"] == summary["version"]
+
+
+@pytest.mark.parametrize("checkpoint_steps", [0, 30])
+def test_a_parameter_server_killed_while_the_model_is_exported_costs_only_time(
+    make_run: MakeRun, tmp_path: Path, checkpoint_steps: int
+) -> None:
+    output = tmp_path / "model"
+    run = make_run(
+        *("--num_workers=2", f"--output={output}", f"--checkpoint_steps={checkpoint_steps}"),
+        model="lingering",
+    )
+    run.pace(0.0001)
+    run.start()
+    run.until(
+        lambda: any("the export has begun" in run.log(f"worker-{n}") for n in range(2)), "the export begins"
+    )
+    if checkpoint_steps:
+        run.until_said(r"checkpoint version-\d+ saved")
+    [old] = run.kill("ps-0")
+    if checkpoint_steps:
+        back_to(run, r"version-\d+")  # and what the export under way writes is of a model that is no more
+    else:
+        run.until(lambda: pids_of(run, "ps-0") - {old}, "another parameter server runs")
+    assert not output.exists() or not list(output.glob("*.keras"))
+    run.pace(0)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {"preempted": 1}
+    assert sorted(path.name for path in output.iterdir()) == ["model.keras", "saved_model"]
+    assert (output / "saved_model" / "saved_model.pb").exists()
+
+
 def test_a_parameter_server_killed_after_a_checkpoint_comes_back_with_it_and_its_ledger(
     make_run: MakeRun,
 ) -> None:
     run = make_run("--num_workers=2", "--num_epochs=2", "--checkpoint_steps=10", "--use_async")
-    run.pace(0.01)
+    run.pace(0.02)
     run.start().until_said(r"checkpoint version-20 saved")
     run.until_done(run.status().records_done + 64)
 
@@ -102,3 +153,27 @@ def back_to(run: Run, source: str, count: int = 1) -> tuple[int, int]:
     said = [(int(m[1]), int(m[2])) for m in re.finditer(pattern, run.text())][-1]
     assert said == [(event.version, event.records_again) for event in run.events(events.ModelRestored)][-1]
     return said
+
+
+def test_a_worker_killed_while_it_gives_its_copy_to_a_new_parameter_server_is_replaced_by_another_copy(
+    make_run: MakeRun,
+) -> None:
+    run = make_run("--num_workers=2", "--num_epochs=2")
+    run.pace(0.01)
+    run.start().until_training(workers=2)
+    run.until_done(100)
+    [old] = run.kill("ps-0")
+    new = run.until(lambda: pids_of(run, "ps-0") - {old}, "another parameter server runs")
+    run.until_said(r"worker \S+ joined(?s:.*)starting \S+-ps-0 in place")
+    os.kill(next(iter(new)), signal.SIGSTOP)  # whoever uploads to it now waits
+    run.until_it_stands_still()
+    run.kill("worker-0")
+    run.until_joined("worker-2")
+    os.kill(next(iter(new)), signal.SIGCONT)
+    run.pace(0)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {"preempted": 2}
+
+
+def pids_of(run: Run, name: str) -> set[int]:
+    return {pid for pod, pid in run.pids().items() if pod.endswith(f"-{name}")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from conftest import MakeRun
@@ -18,10 +19,12 @@ def test_interrupted_once_a_job_saves_and_the_same_command_goes_on_to_an_exact_e
     run.pace(0.02)
     run.start().until_training(workers=2)
     run.until_done(100)
+    run.hold()
     refused = run.again()
     assert refused.returncode == 2
     assert "is run by process" in refused.stderr
 
+    run.pace(0.02)
     run.send(signal.SIGINT)
     stopped = run.assert_right_end(130, "stopped", exact=False)
     assert stopped["last_checkpoint"] == stopped["version"] > 0
@@ -56,14 +59,16 @@ def test_interrupted_twice_a_job_stops_at_once(make_run: MakeRun) -> None:
     run.send(signal.SIGINT)
     run.until_said("stopping: interrupted")
     run.send(signal.SIGINT)
-    assert run.ends(20) == 130
     run.assert_right_end(130, "stopped", exact=False)
 
 
 def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(make_run: MakeRun) -> None:
-    run = make_run("--num_workers=2", "--orphan_timeout=4", "--relaunch_on_worker_failure=0")
+    run = make_run(
+        "--num_workers=2", "--orphan_timeout=4", "--relaunch_on_worker_failure=0", "--num_epochs=0"
+    )
     run.pace(0.01)
     run.start().until_training(workers=2)
+    run.until_done(128)
 
     run.kill("worker-1", number=signal.SIGTERM)
     run.until(lambda: run.pod_ends("worker-1"), "worker 1 is drained")
@@ -71,10 +76,11 @@ def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(m
     run.until_joined("worker-2")
     given_back = [event for event in run.events(events.ShardRequeued) if event.worker.endswith("worker-1")]
     assert given_back
-    assert all(event.reason == "given back" for event in given_back)
+    assert any(event.reason == "given back" for event in given_back)
+    assert [event for event in given_back if event.records] == [], "the shard in hand was finished"
 
     run.kill_master()
-    run.until_gone(30)
+    run.until_gone(60)
 
     run.start()
     run.until_training(workers=2)
@@ -90,4 +96,58 @@ def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(m
     cleaned = run.job("clean", "--force", "--grace=5")
     assert cleaned.returncode == 0, cleaned.stderr
     assert run.processes() == []
+    assert not run.folder.exists()
+
+
+def test_a_master_killed_when_all_is_done_leaves_a_job_that_the_same_command_ends_well(
+    make_run: MakeRun,
+) -> None:
+    run = make_run("--num_workers=2", "--checkpoint_steps=1000")
+    run.start()
+    run.until_done(1200)
+    run.kill_master()
+    run.start()
+    summary = run.assert_right_end()
+    assert summary["records_retrained"] == 0
+    run.until_gone(10)
+
+
+def test_a_job_stopped_while_its_workers_still_start_ends_at_once(make_run: MakeRun) -> None:
+    run = make_run("--num_workers=2")
+    run.start().until(lambda: len(run.pids()) == 3, "all pods have been started")
+    assert run.job("stop").returncode == 0
+    run.assert_right_end(130, "stopped", exact=False)
+    assert run.pod_ends("worker-0") in ([], ["drained"], ["completed"])
+
+
+def test_a_folder_of_checkpoints_has_one_living_job_and_remembers_whose_each_is(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    shared = f"--checkpoint_dir={tmp_path / 'shared'}"
+    options = ("--num_workers=1", "--checkpoint_steps=10", "--keep_checkpoint_max=1", shared)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first = make_run(*options, folder=tmp_path / "one")
+    first.pace(0.02)
+    first.start().until_said("checkpoint version-10 saved")
+    first.hold()
+    second = make_run(*options, "--num_epochs=2", folder=tmp_path / "two")
+    refused = second.again()
+    assert refused.returncode == 2
+    assert f"job {first.name!r} is run by process" in refused.stderr
+    assert not second.folder.exists()
+    first.pace(0)
+    last = first.assert_right_end()["last_checkpoint"]
+    second.start()
+    second.assert_right_end()
+    kept = {path.name for path in (tmp_path / "shared").glob("version-*")}
+    assert f"version-{last}" in kept
+    assert len(kept) == 2
+
+
+def test_a_misspelt_name_of_the_model_is_refused_before_anything_is_started(make_run: MakeRun) -> None:
+    run = make_run("--feed=fed")
+    refused = run.again()
+    assert refused.returncode == 2
+    assert "--feed: no fed in" in refused.stderr
     assert not run.folder.exists()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from elastic_runtime.platform.pods import Pod, PodEvent, PodSpec, Role
+from elastic_runtime.platform.pods import Pod, PodSpec, Role
 from elastic_runtime.platform.process import ProcessPlatform
 
 MARK = "TEST_RUN_FOLDER"
+SECONDS = 60
 
 
 class World:
@@ -44,22 +47,20 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what nobody tells."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
+        time.sleep(0.02)
+
+
 async def ended(platform: ProcessPlatform, name: str) -> Pod:
     """The pod's state once it has ended."""
-    async for event in platform.watch():
-        if event.pod.name == name and event.pod.cause is not None:
-            return event.pod
+    async for pod in (await platform.watch()).states():
+        if pod.name == name and pod.cause is not None:
+            return pod
     raise AssertionError("the watch ended first")
-
-
-async def adopted(platform: ProcessPlatform, count: int) -> list[PodEvent]:
-    """The first events of a watch."""
-    events = []
-    async for event in platform.watch():
-        events.append(event)
-        if len(events) == count:
-            break
-    return events
 
 
 async def until_logged(platform: ProcessPlatform, name: str, text: str) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from pod_world import MARK, adopted, ended, run, until_logged
+from pod_world import MARK, ended, run, until, until_logged
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.pods import ExitCause, Phase
@@ -47,17 +47,21 @@ def test_masters_killed_at_any_moment_start_each_pod_exactly_once(world):
     pids = last.stdout.readline().split()[1:]
     kill(last)
     records = [json.loads((world.folder / "pods" / f"pod-{n}.json").read_text())["pid"] for n in range(3)]
-    alive = world.processes()
+    assert sorted(map(int, pids)) == sorted(records)
+    until(lambda: sorted(world.processes()) == sorted(records), "launches of dead masters have given up")
+    until(lambda: len(starts.read_text().splitlines()) >= 3, "all pods have said that they run")
     run(world.platform.stop_all(1))
-    assert sorted(alive) == sorted(map(int, pids)) == sorted(records)
     started = sorted(starts.read_text().splitlines())
     assert started == [f"pod-{n} {pid}" for n, pid in enumerate(pids)]
 
 
-def test_a_launch_whose_master_is_gone_gives_up(world):
+def test_a_launch_whose_master_is_gone_gives_up_and_leaves_nothing(world):
+    """Else the next master would take the pod that never was for one that was lost."""
     (world.folder / "pods").mkdir()
+    (scratch := world.folder / "w.files").mkdir()
     record, exit_record = world.folder / "pods" / "w.json", world.folder / "pods" / "w.exit"
-    arguments = [str(record), str(exit_record), "1", "{}", "touch", str(world.folder / "ran")]
+    facts = json.dumps({"name": "w", "scratch": str(scratch)})
+    arguments = [str(record), str(exit_record), "1", facts, "touch", str(world.folder / "ran")]
     with (world.folder / "reply").open("w") as reply:
         done = subprocess.run(
             ["sh", "-c", f'exec "$@" {launch.REPLY}>&1', "sh", sys.executable, launch.__file__, *arguments],
@@ -67,6 +71,8 @@ def test_a_launch_whose_master_is_gone_gives_up(world):
     assert done.returncode == launch.EXIT_GAVE_UP
     assert (world.folder / "reply").read_text() == "the master is gone"
     assert not (world.folder / "ran").exists()
+    assert not scratch.exists()
+    assert run(world.platform.list(ended=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -90,12 +96,10 @@ def test_the_end_of_a_pod_of_an_earlier_master_is_understood(world, last_act, ex
             os.kill(pid, signal.SIGUSR1)
             await gone(pid)
             return await ended(world.platform, "pod-0")
-        async for event in world.platform.watch():
-            if event.pod.phase is Phase.ENDED:
-                return event.pod
-            assert event.adopted
-            os.kill(pid, signal.SIGUSR1)
-        return None
+        watch = await world.platform.watch()
+        assert [pod.phase for pod in watch.pods] == [Phase.RUNNING]
+        os.kill(pid, signal.SIGUSR1)
+        return await anext(watch.changes())
 
     pod = run(scenario())
     cause, exit_code, words = expected
@@ -118,12 +122,12 @@ def test_an_adopted_pod_is_stopped_like_one_of_our_own(world):
     pid = left_by_a_master(world, "signal.signal(15, signal.SIG_IGN); signal.pause()")
 
     async def scenario():
-        [event] = await adopted(world.platform, 1)
+        [pod] = (await world.platform.watch()).pods
         await world.platform.stop("pod-0", 0.1)
-        return event, await world.platform.list()
+        return pod, await world.platform.list()
 
-    event, left = run(scenario())
-    assert (event.pod.pid, event.pod.phase, event.adopted) == (pid, Phase.RUNNING, True)
+    pod, left = run(scenario())
+    assert (pod.pid, pod.phase) == (pid, Phase.RUNNING)
     assert left == []
 
 
@@ -142,6 +146,20 @@ def test_what_a_dead_pod_left_running_is_cleared_away_by_the_next_master(world):
         return left_over, len(world.processes())
 
     assert run(scenario()) == (1, 0)
+
+
+def test_the_temporary_files_of_a_dead_pod_go_also_if_its_end_is_on_record(world):
+    scratch = world.folder / "w.files"
+    scratch.mkdir()
+    facts = {"name": "w", "role": "worker", "index": 0, "pid": 1 << 30, "started": 0.0, "log_from": 0}
+    end = {"pid": 1 << 30, "cause": "completed", "exit_code": 0, "detail": ""}
+    (world.folder / "pods").mkdir()
+    (world.folder / "pods" / "w.json").write_text(
+        json.dumps(facts | {"relaunched_because": "", "scratch": str(scratch)})
+    )
+    (world.folder / "pods" / "w.exit").write_text(json.dumps(end))
+    assert run(ended(world.platform, "w")).cause is ExitCause.COMPLETED
+    assert not scratch.exists()
 
 
 def test_a_stranger_that_has_a_dead_pods_number_is_left_alone(world):

@@ -4,15 +4,15 @@ import signal
 
 import pytest
 
-from elastic_runtime.platform.pods import ExitCause
-from elastic_runtime.platform.process import launch
-from elastic_runtime.platform.process.exits import (
+from elastic_runtime.platform.exits import (
     EXIT_DRAINED,
     EXIT_NEVER_STARTED,
     EXIT_OUT_OF_MEMORY,
     Verdict,
     judge,
 )
+from elastic_runtime.platform.pods import ExitCause
+from elastic_runtime.platform.process import launch
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,21 @@ def test_failed_benchmark_is_told_and_the_others_still_run(
     ]
 
 
-def test_page_is_never_written_from_a_part(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command.main(["--only", "ledger", "--write"])
-    assert "leave --only out" in capsys.readouterr().err
+def test_page_keeps_what_was_not_measured_now() -> None:
+    first, second = (Row(name, 3.0, 2.0, "km/h", ">= 1.2x", "higher") for name in ("walk", "run"))
+    slower = Row("run", 2.0, 2.0, "km/h", ">= 1.2x", "higher")
+    whole = page(
+        [Result(rows, [first], "", 1.0, "Monday"), Result(command, [second], "", 1.0, "Monday")], {"on": "a"}
+    )
+    again = page(
+        [Result(command, [slower], "", 1.0, "Tuesday")], {"on": "b"}, before=whole, order=("__main__", "rows")
+    )
+    assert again.index("| run | 2 | 2 | km/h | 1.00x | >= 1.2x | NO |") < again.index("| walk | 3 | 2")
+    assert (again.count("Monday"), again.count("Tuesday"), again.count("| run |")) == (1, 1, 1)
+    assert "1 of 2 bars are met." in again
+    assert again.endswith("- on: b\n")
+    assert "on: a" not in again
+    assert page([], {"on": "b"}, before=again) == again
 
 
 def test_page_counts_the_bars_met_and_tells_what_failed() -> None:

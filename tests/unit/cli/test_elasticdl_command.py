@@ -100,10 +100,12 @@ def test_a_model_that_is_not_there_is_found_out_before_anything_starts(tmp_path,
     assert not any(tmp_path.iterdir())
 
 
-def test_a_job_on_kubernetes_is_refused_rather_than_run_here(capsys):
+def test_a_job_with_an_image_is_not_run_here_where_there_is_no_cluster(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     code, err = end_of(capsys, "train", "--job_name=j", *TRAIN, "--image_name=i")
     assert code == 2
-    assert err.splitlines()[-1].startswith("error: jobs on Kubernetes are not there yet")
+    assert "no cluster is configured" in err.splitlines()[-1]
+    assert err.splitlines()[-1].endswith("or run on this machine: --platform=process)")
 
 
 def test_ends_have_their_exit_codes(capsys):

@@ -54,8 +54,8 @@ def tell(capfd):
     return run
 
 
-def died(folder):
-    (folder / "status.json").write_text(json_format.MessageToJson(STATUS, preserving_proto_field_name=True))
+def died(folder, status=STATUS):
+    (folder / "status.json").write_text(json_format.MessageToJson(status, preserving_proto_field_name=True))
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
@@ -86,6 +86,13 @@ def test_a_job_tells_the_same_from_its_master_and_from_its_files(folder, tell, i
 
     _, out, _ = tell("list", "--json")
     assert [(job["job"], job["status"]) for job in json.loads(out)] == [("mnist", "running")]
+
+
+def test_epochs_without_end_are_not_counted_as_of_none(folder, tell):
+    status = type(STATUS)(job="mnist", status="running", version=340, epoch=3, records_done=2700)
+    died(folder, status)
+    assert "epoch 3, version 340, 2 700 records, loss" in tell("status", "mnist")[1]
+    assert " of 0" not in tell("list")[1]
 
 
 @pytest.mark.usefixtures("master")
@@ -242,6 +249,26 @@ def test_clean_finds_the_children_of_a_pod_that_is_gone(folder, tell):
     assert f"ended 1 process: {child.pid}\n" in tell("clean", "mnist", "--keep-files")[1]
     assert wait([child], 0.1) == []
     assert folder.exists()
+
+
+def test_clean_removes_what_killed_pods_left_among_the_temporary_files_and_nothing_else(
+    folder, tell, tmp_path
+):
+    pods = _start_pods(folder, OBEDIENT, OBEDIENT)
+    first, second = sorted((folder / "pods").glob("*.json"))
+    scratch = pathlib.Path(json.loads(first.read_text())["scratch"])
+    (scratch / "half-written").touch()
+    theirs = tmp_path / "thesis"
+    theirs.mkdir()
+    record = json.loads(second.read_text())
+    second.write_text(json.dumps(record | {"scratch": str(theirs)}))
+    for pod in pods:
+        signal.pidfd_send_signal(pod.file, signal.SIGKILL)
+    assert wait(pods, 5) == []
+    assert tell("clean", "mnist")[0] == 0
+    assert not scratch.exists()
+    assert theirs.exists()
+    os.rmdir(record["scratch"])  # nobody knows of it any more
 
 
 def _child_of(pid):

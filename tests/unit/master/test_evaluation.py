@@ -97,6 +97,18 @@ def test_states_of_all_shards_are_summed_and_made_a_result():
     assert ask(evaluation) == NoWorkEver()
 
 
+def test_figures_come_in_the_order_of_their_metrics_however_they_were_sent():
+    evaluation = Evaluation([Source("a", 1)], records_per_shard=1, lease_seconds=60.0, steps=1)
+    evaluation.handle(VersionReached(1))
+    names = ("head/recall", "accuracy", "auc")
+    sums = tuple(MetricState(name, (np.float32(1),)) for name in names)
+    evaluation.handle(PartDone("w", ask(evaluation).lease, sums, 0.0))
+    sent = {"auc": 0.9, "head/recall/10": 0.3, "accuracy": 0.8, "head/recall/9": 0.2}
+    evaluation.handle(ResultReported("w", ask(evaluation).lease, sent, 0.0))
+    assert [*evaluation.results[1]] == ["head/recall/9", "head/recall/10", "accuracy", "auc"]
+    assert evaluation.results[1] == sent
+
+
 def test_every_multiple_of_the_steps_is_evaluated_once_and_in_order():
     evaluation = an_evaluation(steps=50)
     effects = []
@@ -275,6 +287,18 @@ def test_a_result_under_way_needs_no_snapshot():
     assert evaluation.snapshots() == []
     assert evaluation.handle(SnapshotLost()) == []
     assert evaluated(do_all(evaluation)) == [50]
+
+
+def test_a_result_under_way_when_the_model_goes_back_is_asked_of_the_next_at_once():
+    evaluation = an_evaluation(steps=50)
+    evaluation.handle(VersionReached(50))
+    for _ in range(3):
+        do(evaluation)
+    void = ask(evaluation, "x")
+    assert void.kind is Kind.RESULT
+    evaluation.handle(SnapshotLost())
+    assert ask(evaluation, "y").kind is Kind.RESULT
+    assert isinstance(evaluation.handle(ResultReported("x", void.lease, {}, 0.0))[0], Refused)
 
 
 def test_the_final_model_of_another_past_is_evaluated_though_its_version_was_before():

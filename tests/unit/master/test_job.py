@@ -1,5 +1,6 @@
 """A job's journal tells it again, whatever happened: the same rows make the same job."""
 
+import asyncio
 import json
 import random
 from pathlib import Path
@@ -12,6 +13,10 @@ from elastic_runtime.master.evaluation import MetricState
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Members
+from elastic_runtime.master.narrator import Narrator
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.master.versions import Versions
 from elastic_runtime.spec.job import JobSpec
 
 
@@ -149,6 +154,87 @@ def test_a_job_that_failed_and_is_opened_again_forgives_the_failure(tmp_path):
     assert not job.main.failed
     assert job.outcome is None
     assert told_again(job, rows, tmp_path).state() == job.state()
+
+
+def trained_through(folder: Path, **options) -> Job:
+    """All of the data is trained, the last update gave version 18."""
+    job, _ = a_job(folder, **options)
+    world = World(job, random.Random(1))
+    while not job.main.finished:
+        granted = next(e for e in job.tell(TRAINING, ledger.Ask("w", 0.0)) if isinstance(e, ledger.Granted))
+        world.version += 1
+        job.tell(TRAINING, ledger.Finished("w", granted.lease, world.version, 0.0))
+    job.tell(EVALUATION, evaluation.FinalModel(job.version))
+    return job
+
+
+def test_an_export_that_a_new_era_cut_short_is_handed_out_again(tmp_path):
+    job = trained_through(tmp_path)
+    World(job, random.Random(1)).go_back()
+    assert not job.main.finished  # the copy was of the version before
+    job = trained_through(tmp_path)
+    job.machines[EVALUATION].handle(evaluation.SnapshotLost())
+    (first,) = job.tell(EXPORT, ledger.Ask("w", 0.0))
+    assert isinstance(first, ledger.Granted)
+    job.begin_era(2, Origin("copy", job.version, holders=("y",)))
+    assert any(isinstance(effect, ledger.Granted) for effect in job.tell(EXPORT, ledger.Ask("w", 1.0)))
+
+
+def lose_the_holder(job: Job, folder: Path, origin: Origin) -> None:
+    """The model goes back, and the master does what it does then."""
+
+    async def durable() -> None:
+        return
+
+    async def begin_era() -> None:
+        versions = Versions(
+            job,
+            tell=job.tell,
+            tasks=Tasks(lambda problem: None),
+            narrator=Narrator(job.spec, folder, job, None),
+            members=Members(),
+            token="",
+            durable=durable,
+            news=lambda: None,
+            fail=pytest.fail,
+            host="",
+        )
+        await versions._begin_era(2, origin)
+        await asyncio.sleep(0)  # what is to follow it follows
+
+    asyncio.run(begin_era())
+
+
+def test_a_model_that_is_lost_when_all_is_done_takes_nothing_of_it_back(tmp_path):
+    job, rows = a_job(tmp_path)
+    world = World(job, random.Random(1))
+    while not job.complete:
+        world.step()
+    version, done = job.version, job.main.records_done
+    lose_the_holder(job, tmp_path, Origin("copy", version - 1, holders=("y",)))
+    assert job.complete
+    assert (job.era, job.version, job.main.records_done) == (2, version, done)
+    assert told_again(job, rows, tmp_path).state() == job.state()
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_the_final_model_is_evaluated_once_though_its_holder_was_lost_meanwhile(tmp_path, evaluated):
+    job = trained_through(tmp_path)
+    version = job.version
+    if evaluated:
+        job.evaluation.results[version] = {"accuracy": 0.5}
+    lose_the_holder(job, tmp_path, Origin("copy", version, holders=("y",)))
+    assert job.evaluation.idle == evaluated
+
+
+@pytest.mark.parametrize(("version", "is_enough"), [(5, True), (4, False)])
+def test_a_model_that_comes_back_at_its_maximal_step_is_trained_no_further(tmp_path, version, is_enough):
+    job, _ = a_job(tmp_path, max_step=5)
+    (granted,) = job.tell(TRAINING, ledger.Ask("w", 0.0))
+    job.tell(TRAINING, ledger.Finished("w", granted.lease, version, 0.0))
+    origin = Origin("checkpoint", version, "c", job.machines[TRAINING].state_at(version), ("y",))
+    lose_the_holder(job, tmp_path, origin)
+    assert job.main.finished == is_enough
 
 
 def test_work_is_listed_before_anything_else_and_exported_after_everything_else(tmp_path):

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import functools
+import itertools
 import json
 import os
 import shutil
@@ -13,7 +15,8 @@ import sys
 import pytest
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.master.journal import Journal, discard, read_only
+from elastic_runtime.master.journal import FileStore, Journal, discard, read_only
+from tests.journal_contract import JournalContract
 
 
 def write(path, *records, snapshot=None):
@@ -52,56 +55,18 @@ def copied(source, folder):
     return folder / "journal"
 
 
-def test_records_come_back_in_order(tmp_path):
-    records = [["Ask", "w", 1.5], {"text": "ü\n\0"}, [], None, 2**53, "x" * 100_000]
-    write(tmp_path / "job" / "journal", *records)
-    assert read(tmp_path / "job" / "journal") == (None, records)
-    assert read_only(tmp_path / "job" / "journal") == (None, records)
+class TestFileJournal(JournalContract):
+    @pytest.fixture
+    def new_place(self, tmp_path):
+        numbers = itertools.count()
+        return lambda: functools.partial(FileStore, tmp_path / f"job-{next(numbers)}" / "journal")
 
 
-def test_a_new_journal_is_empty(tmp_path):
-    assert read(tmp_path / "journal") == (None, [])
-
-
-def test_a_snapshot_replaces_what_was_before_it(tmp_path):
-    path = tmp_path / "journal"
-    write(path, 1, 2)
-    write(path, 4, 5, snapshot={"sum": 3})
-    write(path, 6)
-    assert read(path) == ({"sum": 3}, [4, 5, 6])
-    write(path, snapshot={"sum": 18})
-    assert read(path) == read_only(path) == ({"sum": 18}, [])
-
-
-def test_a_snapshot_takes_in_what_was_appended_but_not_yet_committed(tmp_path):
-    async def live():
-        journal = Journal(tmp_path / "journal")
-        journal.append(1)
-        waiting = asyncio.ensure_future(journal.commit())
-        journal.append(2)
-        snapshot = asyncio.ensure_future(journal.write_snapshot("one and two"))
-        journal.append(3)
-        await asyncio.gather(waiting, snapshot)
-        journal.append(4)
-        await journal.close()
-
-    asyncio.run(live())
-    assert read(tmp_path / "journal") == ("one and two", [3, 4])
-
-
-def test_tasks_that_wait_together_share_a_commit(tmp_path):
-    async def live():
-        journal = Journal(tmp_path / "journal")
-
-        async def report(number):
-            journal.append(number)
-            await journal.commit()
-            return (tmp_path / "journal-wal").stat().st_size
-
-        await asyncio.gather(*(report(number) for number in range(500)))
-        return (tmp_path / "journal-wal").stat().st_size
-
-    assert asyncio.run(live()) < 500 * 4096  # a commit of its own costs each at least a page
+def test_what_a_master_left_is_read_without_being_taken_over(tmp_path):
+    write(tmp_path / "journal", 1, 2)
+    assert read_only(tmp_path / "journal") == (None, [1, 2])
+    write(tmp_path / "journal", 4, snapshot={"sum": 3})
+    assert read_only(tmp_path / "journal") == ({"sum": 3}, [4])
 
 
 def test_a_second_master_is_told_who_has_the_journal(tmp_path):

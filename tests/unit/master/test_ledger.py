@@ -19,6 +19,7 @@ from elastic_runtime.master.ledger import (
     JobFailed,
     Lease,
     Ledger,
+    Left,
     NoWorkEver,
     NoWorkNow,
     Progress,
@@ -274,6 +275,17 @@ def test_told_to_stop_it_hands_out_no_more_and_ends_with_those_in_flight():
     assert ledger.handle(WorkerLost("w1"))[1:] == [AllFinished("max_step")]
     assert second.shard == 1
     assert ledger.done_intervals(0) == {"a": [(0, 10)], "b": []}
+
+
+def test_told_to_stop_what_is_given_back_is_left_as_it_is_and_not_trained_again():
+    ledger = a_ledger()
+    begun, waiting = grant(ledger), grant(ledger)
+    ledger.handle(StopHandingOut("max_step"))
+    assert ledger.handle(GivenBack("w", begun, 7, 1.0)) == [Left(begun, ledger.shards[0], begun=True)]
+    left, over = ledger.handle(GivenBack("w", waiting, 0, 1.0))
+    assert (left, over) == (Left(waiting, ledger.shards[1], begun=False), AllFinished("max_step"))
+    assert ledger.records_retrained == 0
+    assert ledger.handle(Ask("w", 2.0)) == [NoWorkEver()]
 
 
 def test_told_to_stop_with_nothing_in_flight_it_ends_at_once():

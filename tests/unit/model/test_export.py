@@ -85,6 +85,7 @@ def test_an_export_replaces_the_one_before_and_leaves_nothing_else(trained, tmp_
     from elastic_runtime.model.export import export
 
     for _ in range(2):
+        (tmp_path / ".export-of-one-that-was-killed" / "saved_model").mkdir(parents=True)
         export(trained["mnist_functional_api.py"], tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.keras", "saved_model"]
 

@@ -1,6 +1,8 @@
 """Every model of the zoo trains on real data, through the same feed and trainer as in a job."""
 
+import csv
 import os
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,13 @@ from elastic_runtime.data import mnist
 from elastic_runtime.data.convert import ConvertRequest, convert
 from elastic_runtime.data.example import encode
 from elastic_runtime.data.readers import open_reader
+from pipelines.census import SCHEMA
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 pytestmark = pytest.mark.tensorflow
 
 ZOO = Path(__file__).parents[3] / "model_zoo"
+CENSUS = ZOO / "census" / "data" / "adult_sample.csv"
 
 
 def images(path, count):
@@ -27,21 +31,30 @@ def images(path, count):
     ]
 
 
-@pytest.fixture(scope="session")
-def heart(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("heart")
-    source = str(ZOO / "heart" / "data" / "heart.csv")
-    convert(ConvertRequest(source=source, output=str(folder / "out"), kind="csv"))
-    reader = open_reader(str(folder / "out"), {})
+def rows(source, folder, schema=""):
+    """A table's rows as records."""
+    convert(ConvertRequest(source=str(source), output=str(folder), kind="csv", schema=schema))
+    reader = open_reader(str(folder), {})
     return [record for s in reader.sources() for record in reader.read(s.name, s.start, s.start + s.records)]
 
 
+@pytest.fixture(scope="session")
+def heart(tmp_path_factory):
+    return rows(ZOO / "heart" / "data" / "heart.csv", tmp_path_factory.mktemp("heart") / "out")
+
+
+@pytest.fixture(scope="session")
+def census(tmp_path_factory):
+    return rows(CENSUS, tmp_path_factory.mktemp("census") / "out", SCHEMA)
+
+
 @pytest.fixture
-def records_of(heart):
+def records_of(heart, census):
     return {
         "mnist": lambda: images(mnist.sample(), 640),
         "cifar10": lambda: images(ZOO / "cifar10" / "data" / "cifar10_sample.npz", 400),
         "heart": lambda: heart,
+        "census": lambda: census[:1600],
     }
 
 
@@ -55,6 +68,7 @@ def records_of(heart):
         ("cifar10/cifar10_functional_api", "cifar10", 2),
         ("cifar10/cifar10_subclass", "cifar10", 1),
         ("heart/heart_functional_api", "heart", 8),
+        ("census/census_wide_and_deep", "census", 1),
     ],
 )
 def test_loss_falls_and_metrics_have_values(records_of, file, data, epochs):
@@ -95,6 +109,24 @@ def test_predictions_of_cifar10_are_written_by_worker(tmp_path, monkeypatch):
     for outputs in ([[0.1, 0.9], [0.8, 0.2]], [[0.0, 1.0]]):
         processor.process(np.array(outputs), 3)
     assert (tmp_path / "out" / "worker-3.txt").read_text() == "1\n0\n1\n"
+
+
+def test_the_model_of_the_census_knows_the_words_and_the_scale_of_its_data_without_reading_them():
+    module = runpy.run_path(str(ZOO / "census" / "census_wide_and_deep.py"))
+    with CENSUS.open() as file:
+        people = list(csv.DictReader(file))
+    columns = {name.replace("-", "_"): [person[name] for person in people] for name in people[0]}
+    for name, known in module["WORDS"].items():
+        assert len(set(known)) == len(known)
+        assert set(columns[name]) - {"?"} <= set(known), name
+    for name, (mean, variance) in module["NUMBERS"].items():
+        numbers = np.array(columns[name], float)
+        assert numbers.mean() == pytest.approx(mean, rel=0.02)
+        assert numbers.var() == pytest.approx(variance, rel=0.1)
+    for name, (mean, variance) in module["GAINS"].items():
+        numbers = np.log1p(np.array(columns[name], float))
+        assert numbers.mean() == pytest.approx(mean, rel=0.15)
+        assert numbers.var() == pytest.approx(variance, rel=0.15)
 
 
 def test_models_import_nothing_of_the_runtime_but_its_layers():

@@ -31,7 +31,15 @@ def pod(role: str, index: int, job: str = "mnist") -> str:
 class Story:
     """Collects the events of a job; times are seconds since its start."""
 
-    def __init__(self, job: str = "mnist", *, records: int = 12_000, epochs: int = 2, seed: int = 1) -> None:
+    def __init__(
+        self,
+        job: str = "mnist",
+        *,
+        records: int = 12_000,
+        epochs: int = 2,
+        seed: int = 1,
+        strategy: str = "ParameterServerStrategy",
+    ) -> None:
         self.job, self.records, self.epochs = job, records, epochs
         self.random = random.Random(seed)
         self.events: list[Event] = []
@@ -39,7 +47,7 @@ class Story:
             ev.JobStarted,
             0,
             job=job,
-            strategy="ParameterServerStrategy",
+            strategy=strategy,
             epochs=epochs,
             records_total=records,
         )
@@ -59,6 +67,10 @@ class Story:
         cause, code, detail = [*how, *("completed", 0, "")[len(how) :]]
         name = pod(role, index, self.job)
         self.add(ev.PodEnded, at, pod=name, role=role, cause=cause, exit_code=code, detail=detail)
+
+    def world(self, at: float, workers: int, change: str = "") -> None:
+        number = 1 + sum(isinstance(event, ev.WorldFormed) for event in self.events)
+        self.add(ev.WorldFormed, at, world=number, workers=workers, change=change)
 
     def samples(
         self,
@@ -166,6 +178,76 @@ def ten_seconds() -> list[Event]:
 
 
 @cache
+def allreduce() -> list[Event]:
+    """Six workers without a parameter server: two killed at once, one drained, two that join late."""
+    story = Story("cifar10", records=50_000, epochs=4, seed=2, strategy="AllreduceStrategy")
+    for index in range(4):
+        story.start("worker", index, 0.4 + 0.02 * index, runs_after=2 + 0.2 * index)
+    story.world(8, 4)
+    for index in (1, 2):
+        story.end("worker", index, 92.0 + index / 50, "preempted", 137, "killed by SIGKILL")
+        story.start("worker", 3 + index, 94, runs_after=3 + index, because="preempted")
+    story.world(93.1, 2, "without worker-1, worker-2")
+    story.world(104, 4, "with worker-4, worker-5")
+    for index in (6, 7):
+        story.start("worker", index, 150, runs_after=8)
+    story.world(163, 6, "with worker-6, worker-7")
+    story.end("worker", 0, 220, "drained")
+    story.world(221, 5, "without worker-0")
+    for epoch in (1, 2, 3, 4):
+        story.add(ev.EpochFinished, 75 * epoch, epoch=epoch, records=12_500)
+    for i in range(5):
+        story.add(ev.CheckpointSaved, 50 * (i + 1), version=200 * (i + 1), seconds=0.4, bytes=45_000_000)
+    for index in (3, 4, 5, 6, 7):
+        story.end("worker", index, 303 + index / 10)
+    story.samples(9, 300, 1, wanted=6)
+    story.evaluations(20, 302, 12)
+    return story.finish(306)
+
+
+@cache
+def three_points() -> list[Event]:
+    """One worker that has hardly begun."""
+    story = Story("short", records=600, epochs=1)
+    story.start("worker", 0, 0.1)
+    story.samples(3, 9, 3, wanted=1)
+    return story.events
+
+
+@cache
+def fifty_workers() -> list[Event]:
+    """3 000 samples of a job whose capacity comes and goes in waves."""
+    story = Story("imagenet", records=9_000_000, epochs=2, seed=7)
+    for index in range(2):
+        story.start("ps", index, 1)
+    for index in range(50):
+        story.start("worker", index, 2 + index, runs_after=story.random.uniform(5, 40))
+        if index % 3 == 0:
+            at = story.random.choice([900, 1900]) + story.random.uniform(0, 40)
+            story.end("worker", index, at, "node_lost" if at > 1500 else "preempted", 137)
+            story.start(
+                "worker", 50 + index, at + 2, runs_after=story.random.uniform(60, 400), because="preempted"
+            )
+            story.end("worker", 50 + index, 2990)
+        else:
+            story.end("worker", index, 2990)
+    for index in range(2):
+        story.end("ps", index, 2998)
+    for epoch in (1, 2):
+        story.add(ev.EpochFinished, 1480 * epoch, epoch=epoch)
+    story.events.sort(key=lambda e: e.time)
+    story.samples(10, 2990, 1, wanted=50)
+    story.evaluations(100, 2995, 40)
+    return story.finish(3000)
+
+
+@cache
+def begun() -> list[Event]:
+    """A job of which nothing but its beginning is known."""
+    return Story("fresh").events
+
+
+@cache
 def week() -> list[Event]:
     """Seven days, eight workers, someone lost every few hours, a night without any."""
     day = 86_400.0
@@ -253,6 +335,37 @@ def failure() -> list[Event]:
 
 
 @cache
+def extremes() -> list[Event]:
+    """Names without an end, values beyond measure, and nine metrics of which some say nothing."""
+    job = "recommendation-of-everything-to-everybody-2026-11-19t02-33-00-attempt-12"
+    story = Story(job, records=3_000_000_000_000, epochs=40, seed=9)
+    story.start("ps", 0, 1)
+    for index in range(1000, 1004):
+        story.start("worker", index, 2)
+        story.end("worker", index, 500 + index / 10, "preempted", 137)
+    story.end(
+        "ps", 0, 700, "error", 1, "s3://bucket/" + "a-folder-with-a-long-name/" * 12 + ": no such object"
+    )
+    for epoch in range(1, 12):
+        story.add(ev.EpochFinished, 50 * epoch, epoch=epoch)
+    story.samples(10, 500, 2, wanted=1000)
+    names = [
+        "mean_absolute_percentage_error_of_the_click_through_rate",
+        *(f"recall_at_{2**n}" for n in range(8)),
+    ]
+    powers = [10.0**power for power in range(-14, 13, 3)]
+    for version in (1_000_000, 2_000_000, 3_000_000):
+        metrics = {name: value * version for name, value in zip(names, powers, strict=True)}
+        story.add(ev.Evaluation, version / 10_000, version=version, metrics=metrics)
+    samples = [event for event in story.events if isinstance(event, ev.Sample)]
+    story.events = [event for event in story.events if not isinstance(event, ev.Sample)]
+    story.events += [
+        replace(s, loss=1e9 * (s.loss or 1), records_per_second=1e9 * s.version) for s in samples
+    ]
+    return story.finish(701, "failed", "the parameter server cannot be started: " + "x" * 300)
+
+
+@cache
 def not_a_number() -> list[Event]:
     story = Story("diverged", records=6000, epochs=1)
     story.start("worker", 0, 0.1)
@@ -282,13 +395,18 @@ RUNS = {
     run.__name__: run
     for run in (
         mnist,
+        allreduce,
         ten_seconds,
+        three_points,
+        fifty_workers,
         week,
         five_hundred_workers,
         failure,
+        extremes,
         not_a_number,
         without_evaluation,
         running,
+        begun,
         empty,
     )
 }

@@ -64,6 +64,14 @@ def test_five_hundred_workers_are_counted_and_those_in_trouble_named() -> None:
     assert any(line.startswith("○ worker-") for line in lines)
 
 
+def test_metrics_are_shown_as_far_as_there_is_room() -> None:
+    state = at(mnist(), 53)
+    assert "accuracy 0.965, loss 0.127 (version 300)" in screen(state, width=120)[2]
+    assert screen(state, width=80)[2].endswith("accuracy 0.965, loss 0.127")
+    assert screen(state, width=70)[2].endswith("accuracy 0.965")
+    assert screen(state, width=50)[2].endswith("version 588")
+
+
 def test_what_the_job_waits_for_is_said() -> None:
     state = at(mnist(), 0.3, message="waiting for a worker: 0/3 nodes are available")
     assert "waiting for a worker: 0/3 nodes" in screen(state)[0]

@@ -9,7 +9,18 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_runs import BEGIN, FACTS, RUNS, failure, five_hundred_workers, mnist, not_a_number, week
+from made_up_runs import (
+    BEGIN,
+    FACTS,
+    RUNS,
+    allreduce,
+    failure,
+    five_hundred_workers,
+    mnist,
+    not_a_number,
+    running,
+    week,
+)
 
 from elastic_runtime.observe import events as ev
 from elastic_runtime.observe.events import Event
@@ -17,6 +28,7 @@ from elastic_runtime.observe.history import History
 from elastic_runtime.observe.report import Fact, pod_table_markdown, render
 from elastic_runtime.observe.report.happenings import story
 from elastic_runtime.observe.report.markup import el
+from elastic_runtime.observe.report.notes import Note, annotate
 from elastic_runtime.observe.report.scales import elapsed, linear, loss, positions
 from elastic_runtime.observe.summary import summarize
 from elastic_runtime.observe.words import end
@@ -38,6 +50,10 @@ def words(element: ET.Element) -> str:
 
 def figures(root: ET.Element) -> dict[str, ET.Element]:
     return {words(figure.find("figcaption/h3")): figure for figure in root.iter("figure")}  # type: ignore[arg-type]
+
+
+def notes(chart: ET.Element) -> list[str]:
+    return [words(text) for text in chart.iter("text") if (text.get("class") or "").startswith("note")]
 
 
 def marks(chart: ET.Element, shape: str) -> list[str]:
@@ -118,7 +134,11 @@ def test_kills_joins_drains_and_restores_are_marked() -> None:
 def test_charts_of_time_share_one_axis() -> None:
     drawn = figures(page(mnist()))
     ticks = [
-        [(t.get("x"), words(t)) for t in drawn[name].iter("text") if t.get("text-anchor") == "middle"]
+        [
+            (t.get("x"), words(t))
+            for t in drawn[name].iter("text")
+            if (t.get("class"), t.get("text-anchor")) == ("tick", "middle")
+        ]
         for name in ("Training loss", "Pace", "Workers")
     ]
     assert ticks[0] == ticks[1] == ticks[2]
@@ -129,6 +149,33 @@ def test_head_says_how_it_ended_and_why() -> None:
     assert "heart failed" in header
     assert "KeyError: 'thal'" in header
     assert "(600 of 3 000 records, 15 s)" in header
+
+
+def test_a_failure_is_told_once_in_the_head() -> None:
+    header = words(page(failure()).find("body/main/header"))  # type: ignore[arg-type]
+    assert header.count("KeyError: 'thal'") == 1
+    assert "1 was lost" in header
+
+
+def test_head_of_a_running_job_does_not_speak_of_its_end() -> None:
+    header = words(page(running()).find("body/main/header"))  # type: ignore[arg-type]
+    assert "so far" in header
+    assert "end" not in header
+
+
+def test_epochs_and_losses_are_named_above_the_loss_and_losses_of_one_moment_together() -> None:
+    named = notes(figures(page(mnist()))["Training loss"])
+    assert {"epoch 1", "epoch 2", "worker-1 lost", "ps-0 lost", "worker-3 lost"} <= set(named)
+    assert "2 pods lost" in notes(figures(page(allreduce()))["Training loss"])
+
+
+def test_words_above_a_plot_rise_where_they_would_touch_and_lines_stay_where_they_find_no_room() -> None:
+    crowd = [Note(5.0 + n / 10, f"something happened {n}") for n in range(9)]
+    lines, named, above = annotate([crowd], elapsed(10), bottom=100, top=-20)
+    rows = [ET.fromstring(text).get("y") for text in named]
+    assert len(lines) == 9
+    assert len(rows) == len(set(rows)) == 4
+    assert above == 60
 
 
 def test_loss_that_became_nan_is_marked_and_said() -> None:
@@ -250,10 +297,7 @@ def test_story_of_a_short_job_names_each_pod() -> None:
 def test_pod_table_in_markdown_says_how_each_pod_ended() -> None:
     table = pod_table_markdown(History.of(mnist())).splitlines()
     assert len(table) == 2 + 8
-    assert table[2] == (
-        "| ps-0 | parameter server | 0.2 s | 31 s "
-        "| failed (exit code 1): MemoryError: cannot allocate 40 MB |"
-    )
+    assert table[2] == ("| ps-0 | failed (exit code 1): MemoryError: cannot allocate 40 MB | 0.2 s | 31 s |")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +327,7 @@ def test_names_in_markdown_cannot_leave_their_cell() -> None:
     ended = ev.PodEnded(time=BEGIN, pod="a|b\nc<script>[x](y)", role="worker", cause="error", detail="x | y")
     table = pod_table_markdown(History.of([ended])).splitlines()
     assert len(table) == 3
-    assert len(re.findall(r"(?<!\\)\|", table[2])) == 6
+    assert len(re.findall(r"(?<!\\)\|", table[2])) == 5
     assert "\\<script\\>" in table[2]
 
 

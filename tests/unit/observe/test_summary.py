@@ -38,6 +38,11 @@ def test_verdict_of_a_job_that_succeeded() -> None:
     )
 
 
+def test_verdict_of_a_job_that_ended_at_its_maximal_step_says_how_much_of_the_data_that_was() -> None:
+    summary = Summary(job="j", status="succeeded", epochs=4, records=4800, records_done=944, wall_seconds=24)
+    assert verdict(summary) == "job j succeeded: 944 of 4 800 records, 24 s"
+
+
 def test_verdict_of_a_job_that_failed_names_the_error_first() -> None:
     assert verdict(summarize(History.of(failure()))) == (
         "job heart failed: heart.py:41: KeyError: 'thal' (records 256-320 of /data/heart/data-00000, "

@@ -20,25 +20,17 @@ async def forever(spec):
     return 0
 
 
-def lives(events):
+def lives(changes):
     """What became of each pod, as (name, phase, cause)."""
-    return [(event.pod.name, event.pod.phase, event.pod.cause) for event in events]
+    return [(pod.name, pod.phase, pod.cause) for pod in changes]
 
 
 async def watched(platform, until):
-    """Events from now on, until the coroutine is done."""
-    events = []
-
-    async def collect():
-        async for event in platform.watch():
-            events.append(event)  # noqa: PERF401 - what came before the cancel must be kept
-
-    collecting = asyncio.create_task(collect())
-    await asyncio.sleep(0)
+    """All changes until the coroutine is done."""
+    watch = await platform.watch()
     await until
-    await asyncio.sleep(0)
-    collecting.cancel()
-    return events
+    watch.tell(None)
+    return [pod async for pod in watch.changes()]
 
 
 def test_virtual_time_passes_without_waiting():
@@ -78,17 +70,17 @@ def test_a_pod_is_pending_then_running_then_ended_with_its_exit_code():
                 await platform.start(a_spec(index))
             await asyncio.sleep(100)
 
-        events = await watched(platform, start_all())
+        changes = await watched(platform, start_all())
         assert await platform.list() == []
-        return events
+        return changes
 
-    events = run(main())
-    ends = {event.pod.index: event.pod for event in events if event.pod.phase is Phase.ENDED}
+    changes = run(main())
+    ends = {pod.index: pod for pod in changes if pod.phase is Phase.ENDED}
     causes = [ExitCause.COMPLETED, ExitCause.ERROR, ExitCause.DRAINED, ExitCause.ERROR]
     assert [ends[index].cause for index in range(4)] == causes
     assert "IndexError" in ends[3].detail
     for index in range(4):
-        assert [phase for name, phase, _ in lives(events) if name == f"worker-{index}"] == list(Phase)
+        assert [phase for name, phase, _ in lives(changes) if name == f"worker-{index}"] == list(Phase)
 
 
 def test_start_is_idempotent_until_the_pod_has_ended():
@@ -118,9 +110,9 @@ def test_stopping_lets_the_program_drain_and_ends_it_when_it_does_not():
         for index in range(2):
             await platform.start(a_spec(index))
         await asyncio.sleep(1)
-        events = await watched(platform, platform.stop_all(grace=30))
+        changes = await watched(platform, platform.stop_all(grace=30))
         assert asyncio.get_running_loop().time() == 31
-        return [(event.pod.index, event.pod.cause) for event in events if not event.adopted]
+        return [(pod.index, pod.cause) for pod in changes]
 
     assert run(main()) == [(0, ExitCause.DRAINED), (1, ExitCause.PREEMPTED)]
 
@@ -153,11 +145,12 @@ def test_a_watch_begins_with_the_pods_there_are_and_ends_with_the_platform():
         await asyncio.sleep(1)
         platform.kill("worker-0", ExitCause.NODE_LOST)
         asyncio.get_running_loop().call_later(1, asyncio.ensure_future, platform.close())
-        return [event async for event in platform.watch()]
+        watch = await platform.watch()
+        return watch.pods, [pod async for pod in watch.changes()]
 
-    events = run(main())
-    assert all(event.adopted for event in events)
-    assert lives(events) == [
+    pods, changes = run(main())
+    assert changes == []
+    assert lives(pods) == [
         ("worker-0", Phase.ENDED, ExitCause.NODE_LOST),
         ("worker-1", Phase.RUNNING, None),
     ]

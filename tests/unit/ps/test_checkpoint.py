@@ -173,3 +173,28 @@ def test_full_disk_is_told_and_leaves_no_file(tmp_path):
 def test_no_folder_is_no_checkpoint():
     with pytest.raises(ElasticError, match=r"/no/where/checkpoint\.json"):
         checkpoint.read(pathlib.Path("/no/where"))
+
+
+def finish(folder, version, run):
+    growing = folder / f".version-{version}.new"
+    growing.mkdir(parents=True)
+    checkpoint.write_part(growing, 0, 1, state(version=version))
+    checkpoint.finish(growing, folder / f"version-{version}", version, {}, run=run)
+
+
+def test_runs_that_share_a_folder_neither_go_back_to_nor_prune_each_others(tmp_path):
+    for version, run in ((1, "a"), (2, "b"), (3, "a"), (4, "b")):
+        finish(tmp_path, version, run)
+    assert checkpoint.newest(tmp_path, run="a") == tmp_path / "version-3"
+    assert checkpoint.newest(tmp_path, run="b", upto=3) == tmp_path / "version-2"
+    assert checkpoint.newest(tmp_path) == tmp_path / "version-4"
+    checkpoint.prune(tmp_path, 1, run="a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["version-2", "version-3", "version-4"]
+
+
+def test_a_checkpoint_of_another_run_is_replaced_aloud(tmp_path, caplog):
+    finish(tmp_path, 1, "a")
+    finish(tmp_path, 1, "b")
+    assert checkpoint.newest(tmp_path, run="a") is None
+    assert checkpoint.newest(tmp_path, run="b") == tmp_path / "version-1"
+    assert "it is replaced" in caplog.text

@@ -2,6 +2,8 @@
 
 import asyncio
 import queue
+import subprocess
+import sys
 import threading
 from concurrent import futures
 
@@ -20,7 +22,10 @@ from elastic_runtime.rpc.master_pb2 import (
     StatusRequest,
 )
 from elastic_runtime.rpc.master_pb2_grpc import MasterServicer, MasterStub, add_MasterServicer_to_server
-from elastic_runtime.rpc.membership import MasterAway, Membership
+from elastic_runtime.rpc.membership import WELCOME, MasterAway, Membership
+
+SECONDS = 60
+"""For whatever is waited for; it takes a moment."""
 
 
 class Master(MasterServicer):
@@ -39,7 +44,7 @@ class Master(MasterServicer):
 
     def Join(self, request, context):
         context.add_callback(lambda: self.orders.put(None))
-        context.send_initial_metadata(())
+        context.send_initial_metadata(WELCOME)
         self.joined.put(request)
         yield from iter(self.orders.get, None)
 
@@ -75,10 +80,10 @@ class Process:
 
 def test_member_joins_and_gets_orders():
     with Master() as master, Process(master.address).membership as membership:
-        assert master.joined.get(timeout=5).name == "ps-0"
+        assert master.joined.get(timeout=SECONDS).name == "ps-0"
         process_orders = membership._on_order.__self__
         master.orders.put(Order(snapshot=SnapshotOrder()))
-        assert process_orders.get(timeout=5).WhichOneof("order") == "snapshot"
+        assert process_orders.get(timeout=SECONDS).WhichOneof("order") == "snapshot"
 
 
 def test_member_finds_the_successor_in_the_address_file(tmp_path):
@@ -87,13 +92,13 @@ def test_member_finds_the_successor_in_the_address_file(tmp_path):
     with process.membership:
         with Master() as first:
             address.write_text(first.address)
-            first.joined.get(timeout=5)
-            assert process.connections.get(timeout=5) is True
-        assert process.connections.get(timeout=5) is False
+            first.joined.get(timeout=SECONDS)
+            assert process.connections.get(timeout=SECONDS) is True
+        assert process.connections.get(timeout=SECONDS) is False
         with Master() as second:
             address.write_text(second.address)
-            second.joined.get(timeout=5)
-            assert process.connections.get(timeout=5) is True
+            second.joined.get(timeout=SECONDS)
+            assert process.connections.get(timeout=SECONDS) is True
     assert not process.orphaned.is_set()
 
 
@@ -103,7 +108,7 @@ def test_call_waits_for_the_master_to_come(tmp_path):
         waiting = pool.submit(membership.call, lambda master: master.Reached(ReachedRequest(version=7)))
         with Master() as master:
             address.write_text(master.address)
-            waiting.result(timeout=5)
+            waiting.result(timeout=SECONDS)
             assert master.reached == [7]
 
 
@@ -115,13 +120,13 @@ def test_call_gives_up_when_told_to_and_when_the_membership_closes(tmp_path):
         waiting = pool.submit(membership.call, lambda master: master.Status(StatusRequest()))
         membership.close()
         with pytest.raises(MasterAway, match="ending"):
-            waiting.result(timeout=5)
+            waiting.result(timeout=SECONDS)
 
 
 def test_member_without_a_master_is_an_orphan_after_its_timeout(tmp_path):
     process = Process(f"@{tmp_path / 'nowhere'}", orphan_timeout=0.2)
     with process.membership:
-        assert process.orphaned.wait(5)
+        assert process.orphaned.wait(SECONDS)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -138,17 +143,18 @@ def test_member_that_fails_an_order_ends_like_an_orphan():
         )
         with membership:
             master.orders.put(Order(snapshot=SnapshotOrder()))
-            assert process.orphaned.wait(5)
+            assert process.orphaned.wait(SECONDS)
 
 
 def test_wrong_token_never_joins():
     with Master(token="right") as master:
         process = Process(master.address, orphan_timeout=0.3, token="wrong")
         with process.membership:
-            assert process.orphaned.wait(5)
+            assert process.orphaned.wait(SECONDS)
         assert master.joined.empty()
+        assert process.connections.empty()
         with Process(master.address, token="right").membership:
-            assert master.joined.get(timeout=5).name == "ps-0"
+            assert master.joined.get(timeout=SECONDS).name == "ps-0"
 
 
 @pytest.mark.parametrize("given", ["", "wrong", "righ", "right "])
@@ -206,3 +212,26 @@ def test_token_comes_from_the_environment_or_a_file(tmp_path):
         token.token_from_environment({"ELASTICDL_TOKEN_FILE": "/no/where"})
     with pytest.raises(InputError, match="ASCII"):
         token.token_from_environment({"ELASTICDL_TOKEN": "naïve"})
+
+
+CALL_AFTER_CLOSE = """
+from elastic_runtime.rpc.channel import connect
+from elastic_runtime.rpc.master_pb2 import StatusRequest
+from elastic_runtime.rpc.master_pb2_grpc import MasterStub
+channel = connect("127.0.0.1:1", token="secret")
+stub = MasterStub(channel)
+channel.close()
+try:
+    stub.Status(StatusRequest(), timeout=5)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_call_on_a_channel_that_another_thread_has_just_closed_is_an_error_and_not_the_end():
+    """In a process of its own: with gRPC's interceptors this was a segmentation fault."""
+    ended = subprocess.run(
+        [sys.executable, "-c", CALL_AFTER_CLOSE], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.returncode
+    assert "closed channel" in ended.stdout

@@ -185,6 +185,20 @@ def test_checkpoint_is_restored_by_any_number_of_servers(tmp_path, writers, read
         np.testing.assert_array_equal(state, wanted_state)
 
 
+def test_a_checkpoint_of_another_model_is_named_with_the_option_it_came_by(tmp_path):
+    growing, final = tmp_path / ".version-1.new", tmp_path / "version-1"
+    growing.mkdir()
+    with servers() as (_, at), client(at) as worker:
+        begin(worker)
+        worker.push(*buffers(), version=0, learning_rate=1.0)
+        worker.save(0, str(growing))
+    checkpoint.finish(growing, final, 1, {})
+    with servers() as (_, at), client(at) as worker:
+        worker.restore(str(final), era=1)
+        with pytest.raises(PSRefused, match=r"version-1 and has other variables: .*checkpoint_dir_for_init"):
+            worker.initialize(layout(5), np.zeros(5, np.float32), np.zeros(2, np.float32), SGD)
+
+
 def test_going_back_to_a_checkpoint_voids_what_belongs_to_the_era_before(tmp_path):
     growing, final = tmp_path / ".version-1.new", tmp_path / "version-1"
     growing.mkdir()

@@ -30,7 +30,9 @@ def texts():
 
 
 def test_no_file_names_a_place_of_somebodys_machine_or_a_package_registry():
-    places = re.compile("|".join(["/" + "root/", "/" + "work/", "pypi" + r"\.org", "index" + "-url"]))
+    in_images = r"(?!\.keras)"  # a tutorial mounts the user's folder there
+    root = "/" + f"root/{in_images}"
+    places = re.compile("|".join([root, "/" + "work/", "pypi" + r"\.org", "index" + "-url"]))
     found = {name: places.findall(text) for name, text in texts() if name != "LICENSE"}
     assert {name: places for name, places in found.items() if places} == {}
 
@@ -57,4 +59,5 @@ def test_hooks_and_ci_run_what_people_run():
     hooks = re.findall(r"entry: make (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks == checks
     assert all(re.search(rf"^{target}: setup", makefile, re.MULTILINE) for target in checks)
-    assert (ROOT / ".ci/run").read_text().split("\n")[-3:] == ["make lint", "make test", ""]
+    script = (ROOT / ".ci/run").read_text().splitlines()
+    assert [line for line in script if line.startswith("make ")] == ["make lint", "make test"]

@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", " ")
 LINES = [words for line in SHELL.splitlines() if (words := shlex.split(line, comments=True))]
-MODEL = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def understand(words):
@@ -63,7 +63,7 @@ def test_the_model_of_the_readme_learns(tmp_path):
     from elastic_runtime.worker.feed import ShardFeed
     from elastic_runtime.worker.trainers.local import LocalTrainer
 
-    (text,) = MODEL
+    text, _ = PYTHON
     file = tmp_path / "digits.py"
     file.write_text(text)
     convert_mnist(str(tmp_path), sample())

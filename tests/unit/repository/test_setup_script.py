@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+HOROVOD = "elastic_runtime/worker/allreduce/horovod"
 PYTHON = """#!/bin/bash
 echo "$@" >>"$DONE"
 case "$*" in
@@ -30,6 +31,7 @@ def checkout(tmp_path):
     (tmp_path / ".ci").mkdir()
     for name in (".ci/setup", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / HOROVOD, tmp_path / HOROVOD)
     python = tmp_path / "python3.11"
     python.write_text(PYTHON)
     python.chmod(0o755)
@@ -56,6 +58,7 @@ def set_up(checkout, *, fails=""):
             "sha256sum",
             "tail",
             "tee",
+            "wc",
         ):
             (no_system / tool).symlink_to(shutil.which(tool) or pytest.fail(f"no {tool} here"))
     environment = {
@@ -80,7 +83,8 @@ def test_a_fresh_clone_gets_everything_and_is_told_what_is_done(checkout):
     code, said, done = set_up(checkout)
     assert code == 0
     assert "-m venv .venv" in done
-    assert "-c constraints.txt -e .[train,images,dev]" in done
+    assert "-c constraints.txt -e .[train,allreduce,images,kubernetes,pipelines,s3,gs,dev]" in done
+    assert f"-m {HOROVOD.replace('/', '.')}.build --install" in done
     assert "setup: making .venv with Python 3.11.9" in said
     assert "setup: installing" in said
     assert "setup: ready" in said
@@ -92,7 +96,7 @@ def test_a_second_time_does_and_says_nothing(checkout):
     assert set_up(checkout) == (0, "", "")
 
 
-@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt", ".ci/setup"])
+@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt", ".ci/setup", f"{HOROVOD}/build.py"])
 def test_a_change_installs_again_into_the_same_environment(checkout, changed):
     set_up(checkout)
     with (checkout / changed).open("a") as file:

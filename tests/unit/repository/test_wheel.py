@@ -1,4 +1,4 @@
-"""The wheel is the package: all of it, and nothing else."""
+"""The wheel is the package and its components: all of both, and nothing else."""
 
 import subprocess
 import sys
@@ -20,9 +20,14 @@ def wheel(tmp_path_factory):
         yield archive
 
 
+def files_in(folder):
+    return [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+
+
 def test_the_wheel_has_every_file_of_the_package_and_none_beside(wheel):
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    here = {str(path.relative_to(ROOT)) for path in (ROOT / "elastic_runtime").rglob("*") if path.is_file()}
+    here = {f"elastic_runtime/{path}" for path in files_in(ROOT / "elastic_runtime")}
+    here |= {f"elasticdl_components/{path}" for path in files_in(ROOT / "components")}
     assert shipped == {path for path in here if "__pycache__" not in path}
     assert {Path(name).suffix for name in shipped} >= {".py", ".pyi", ".proto", ".css", ".npz"}
 

@@ -68,6 +68,15 @@ def test_a_missing_ps_count_never_switches_the_strategy():
     assert "--num_ps_pods=2 has no effect with AllreduceStrategy" in parsed.notices
 
 
+@pytest.mark.parametrize("policy", ["OnFailure", "always"])
+def test_containers_that_would_be_started_again_are_not_and_this_is_said(policy):
+    parsed = train("--image_name=i", f"--restart_policy={policy}")
+    assert parsed.spec.restart_policy == "Never"
+    (told,) = [notice for notice in parsed.notices if "restart_policy" in notice]
+    assert told.startswith(f"--restart_policy={policy[0].upper()}{policy[1:]} is taken as Never: ")
+    assert not [notice for notice in train("--image_name=i").notices if "restart_policy" in notice]
+
+
 def test_the_strategy_local_runs_one_worker_and_says_so_when_more_were_asked_for():
     quiet, asked = (
         train("--distribution_strategy=Local"),
@@ -161,3 +170,16 @@ def test_a_step_waits_for_every_worker_unless_told_otherwise():
     assert train("--num_workers=3").spec.grads_to_wait == 3
     assert train("--num_workers=3", "--grads_to_wait=1").spec.grads_to_wait == 1
     assert train("--num_workers=3", "--use_async").spec.grads_to_wait == 1
+
+
+@pytest.mark.parametrize("option", ["--output=/models/mnist", "--checkpoint_dir=/models/c"])
+def test_in_a_cluster_what_outlives_pods_has_to_be_on_a_volume(option):
+    command = [*TRAIN, "--image_name=elasticdl:x", "--checkpoint_steps=5", option]
+    with pytest.raises(InputError, match="on no volume"):
+        parse("train", command)
+    for place in ("claim_name=c,mount_path=/models", "host_path=/h,mount_path=/models/"):
+        assert parse("train", [*command, f"--volume={place}"])
+    with pytest.raises(InputError, match="on no volume"):
+        parse("train", [*command, "--volume=claim_name=c,mount_path=/model"])
+    assert parse("train", [*TRAIN, option])
+    assert parse("train", [*command, "--cluster_spec=spec.py"])

@@ -14,6 +14,9 @@ SYNTAX = {
     "job_name": st.from_regex(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True),
     "namespace": st.just("kubemaker"),
     "volume": st.just("host_path=/data,mount_path=/data;claim_name=c,mount_path=/c"),
+    "node_selector": st.just("pool=train,zone=a"),
+    "toleration": st.just("key=pool,value=train;key=gpu,operator=Exists"),
+    "service_account": st.just("trainer"),
     "envs": st.just("A=1,2,B=3"),
     "populate_env_names": st.just("MY_.*"),
     "worker_pod_priority": st.sampled_from(["0.5", "high", "low-priority"]),
@@ -28,6 +31,7 @@ SYNTAX = {
     },
     **{name: st.just("registry:5000/a/b:tag") for name in ("image_name", "worker_image", "base_image")},
     "docker_image_repository": st.just("registry/a/"),
+    **{name: st.sampled_from(["s3://bucket/a", "gs://b/c"]) for name in ("checkpoint_dir", "output")},
 }
 FREE = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), min_size=1, max_size=12)
 SYMBOLS = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True)

@@ -79,7 +79,7 @@ def test_a_cloud_job_without_strategy_and_ps_count_is_sync_sgd_with_one_paramete
     assert spec.worker_priority.priority_of(0, 2) == "low-priority"
     assert spec.docker_image_repository == "gcr.io/my-project"
     assert (
-        "checkpoints go to runs/low-prio-job/checkpoints, because no --checkpoint_dir is given"
+        "checkpoints go to /data/elasticdl/low-prio-job/checkpoints, because no --checkpoint_dir is given"
         in parsed.notices
     )
     assert [notice for notice in parsed.notices if "--training_data_dir" in notice] == [
@@ -97,6 +97,13 @@ def test_on_prem_a_builds_on_its_image_base_and_pushes():
     assert (spec.base_image, spec.image_name) == ("elasticdl:ci", "")
     assert (spec.docker_image_repository, spec.namespace) == ("reg.docker.com/user/", "kubemaker")
     assert spec.cluster_spec == "spec.py"
+
+
+@pytest.mark.parametrize("command", [ON_PREM_BUILT, ON_PREM_READY])
+def test_on_prem_jobs_have_no_volume_for_checkpoints_and_are_told_so(command):
+    parsed = parse("train", typed(command))
+    assert parsed.spec.checkpoint_steps == 0
+    assert any("--checkpoint_steps=10 has no effect" in notice for notice in parsed.notices)
 
 
 def test_on_prem_b_takes_its_image_base_as_it_is_and_says_so():

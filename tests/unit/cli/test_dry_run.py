@@ -1,0 +1,67 @@
+"""`--dry_run` and `--yaml`: what a user may apply, such that all that comes of it goes with the job."""
+
+import json
+
+import pytest
+import yaml
+
+from elastic_runtime.cli.main import main
+from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
+from elastic_runtime.spec.arguments import parse
+from elastic_runtime.spec.job import JobSpec
+
+JOB = (
+    *("train", "--job_name=j", "--image_name=registry/m:1", "--model_zoo=/zoo", "--model_def=m.model"),
+    *("--training_data=/data", "--num_ps_pods=2", "--volume=host_path=/data,mount_path=/data"),
+)
+
+
+def shown(capsys, *options):
+    with pytest.raises(SystemExit) as ended:
+        main([*JOB, *options])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def applied(text):
+    """The objects that `kubectl apply` makes of it."""
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def test_every_object_but_the_pods_that_the_master_makes_is_shown_to_be_applied(capsys):
+    text = shown(capsys, "--dry_run", "-o", "yaml")
+    made = [
+        ("ConfigMap", "elasticdl-j"),
+        ("Secret", "elasticdl-j"),
+        ("Service", "elasticdl-j-master"),
+        ("Service", "elasticdl-j-ps-0"),
+        ("Service", "elasticdl-j-ps-1"),
+        ("Pod", "elasticdl-j-master"),
+    ]
+    assert [(each["kind"], each["metadata"]["name"]) for each in applied(text)] == made
+    listed = json.loads(shown(capsys, "--dry_run", "-o", "json"))["items"]
+    assert listed == applied(text)
+    head = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+    assert "Its master makes the pods of 2 parameter servers and up to 2 workers" in head
+
+
+def test_the_token_is_in_no_file_and_the_master_starts_without_one(capsys, tmp_path):
+    text = shown(capsys, "--dry_run", f"--yaml={tmp_path / 'job.yaml'}")
+    assert (tmp_path / "job.yaml").read_text() == text
+    _, secret, *_, pod = applied(text)
+    assert secret["stringData"] == {"token": PLACEHOLDER}
+    assert "immutable" not in secret
+    (token,) = (each for each in pod["spec"]["containers"][0]["env"] if each["name"] == "ELASTICDL_TOKEN")
+    assert token["valueFrom"]["secretKeyRef"]["optional"] is True
+
+
+@pytest.mark.parametrize("asked", [["--dry_run"], ["--yaml=FILE"], ["--dry_run", "--detach", "-o", "json"]])
+def test_the_job_that_is_shown_is_one_that_runs(capsys, tmp_path, asked):
+    asked = [word.replace("FILE", str(tmp_path / "job")) for word in asked]
+    text = shown(capsys, *asked) or (tmp_path / "job").read_text()
+    anchor, *_, pod = json.loads(text)["items"] if "json" in asked else applied(text)
+    kept = JobSpec.from_json(anchor["data"]["job.json"])
+    assert (kept.dry_run, kept.yaml, kept.dry_run_format, kept.detach) == (False, "", "yaml", False)
+    command = pod["spec"]["containers"][0]["command"]
+    assert parse("master", command[3:]).spec == kept
+    assert not [word for word in command if "dry_run" in word or "yaml" in word or "detach" in word]

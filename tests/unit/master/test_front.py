@@ -1,0 +1,89 @@
+"""What the master makes of what its workers say."""
+
+import asyncio
+from types import SimpleNamespace
+
+from elastic_runtime.master import ledger
+from elastic_runtime.master.front import Front
+from elastic_runtime.master.home import Origin
+from elastic_runtime.master.job import TRAINING, Job
+from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Members
+from elastic_runtime.rpc import master_pb2
+from elastic_runtime.spec.job import JobSpec
+
+
+def a_job(folder):
+    """40 records, 10 in a shard."""
+    options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
+    job = Job(JobSpec.make(options | {"records_per_task": "10"}, []), lambda row: None)
+    job.begin({TRAINING: [Source("a", 40)]})
+    job.begin_era(1, Origin("fresh"))
+    return job
+
+
+async def at_once():
+    return
+
+
+def a_front(job, members, durable=at_once):
+    nothing = lambda *_, **__: None  # noqa: E731
+    return Front(
+        job,
+        course=SimpleNamespace(tell=job.tell, worker_gone=nothing),
+        desk=SimpleNamespace(),
+        members=members,
+        versions=SimpleNamespace(home=SimpleNamespace(away=nothing)),
+        pods=SimpleNamespace(present={"w"}),
+        narrator=SimpleNamespace(),
+        durable=durable,
+        finish=nothing,
+        stop=nothing,
+    )
+
+
+def test_a_lease_on_its_way_to_a_worker_that_leaves_in_order_was_not_begun(tmp_path):
+    job, members = a_job(tmp_path), Members()
+    members.join(master_pb2.Member(role=master_pb2.ROLE_WORKER, name="w", incarnation="1"))
+    job.tell(TRAINING, ledger.Ask("w", 0.0))
+    goodbye = master_pb2.LeaveRequest(member="w", incarnation="1", reason="drained")
+    asyncio.run(a_front(job, members).left(goodbye))
+    assert (job.main.in_flight(), job.main.records_retrained) == (0, 0)
+    assert not members.lives("w", "1"), "nor is it given another"
+
+
+def test_a_worker_that_leaves_by_an_error_keeps_what_it_has_until_its_pod_has_ended(tmp_path):
+    job, members = a_job(tmp_path), Members()
+    members.join(master_pb2.Member(role=master_pb2.ROLE_WORKER, name="w", incarnation="1"))
+    job.tell(TRAINING, ledger.Ask("w", 0.0))
+    goodbye = master_pb2.LeaveRequest(member="w", incarnation="1", reason="error", error="no")
+    asyncio.run(a_front(job, members).left(goodbye))
+    assert job.main.in_flight() == 1
+    job.tell(TRAINING, ledger.WorkerLost("w"))
+    assert job.main.records_retrained == 10
+
+
+def test_a_worker_is_told_that_nothing_is_left_once_that_is_durable(tmp_path):
+    """A master killed before leaves a next one that has work for it."""
+    job = a_job(tmp_path)
+    for shard in range(4):
+        job.tell(TRAINING, ledger.Ask("w", 0.0))
+        job.tell(TRAINING, ledger.Finished("w", job.main.leases("w")[0], shard + 1, 0.0))
+    assert job.main.finished
+
+    async def told():
+        asked, durable = asyncio.Event(), asyncio.Event()
+
+        async def wait():
+            asked.set()
+            await durable.wait()
+
+        front = a_front(job, Members(), wait)
+        answer = asyncio.ensure_future(front.world(master_pb2.WorldRequest(member="v", wait_seconds=30)))
+        async with asyncio.timeout(10):
+            await asked.wait()
+            assert not answer.done()
+            durable.set()
+            return (await answer).end
+
+    assert asyncio.run(told())

@@ -1,0 +1,83 @@
+"""What is written down of a job while it goes on."""
+
+import pytest
+
+from elastic_runtime.master import fleet
+from elastic_runtime.master.job import Job
+from elastic_runtime.master.narrator import Narrator
+from elastic_runtime.observe import events
+from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
+from elastic_runtime.spec.job import JobSpec
+
+
+def a_narrator(folder):
+    """Of a new master."""
+    spec = JobSpec.make(
+        {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}, []
+    )
+    narrator = Narrator(spec, folder, Job(spec, lambda row: None), None)
+    narrator.begin()
+    return narrator
+
+
+@pytest.fixture
+def told(tmp_path):
+    """`told(report, ...)` is the training time on record after these reports of workers."""
+    narrator = a_narrator(tmp_path)
+
+    def tell(*reports):
+        for worker, seconds, records in reports:
+            narrator.worked(worker, seconds, records)
+        narrator.sample()
+        samples = [e for e in events.read_events(tmp_path / events.FILE_NAME) if isinstance(e, events.Sample)]
+        return samples[-1].training_seconds
+
+    tell.narrator = narrator
+    return tell
+
+
+def test_training_time_is_what_workers_spent_in_finished_steps(told):
+    told.narrator.joined("w", again=False)
+    assert told(("w", 5.0, 100)) == 5.0
+
+
+def test_of_a_worker_that_an_earlier_master_knew_only_what_is_new_counts(told):
+    told.narrator.joined("w", again=True)
+    assert told(("w", 500.0, 10_000)) == 0.0
+
+
+def test_a_worker_whose_connection_broke_is_not_counted_anew(told):
+    told.narrator.joined("w", again=False)
+    told(("w", 5.0, 100))
+    told.narrator.joined("w", again=True)
+    assert told(("w", 5.0, 100)) == 5.0
+
+
+def test_a_start_that_the_next_master_asks_for_again_is_one_start(tmp_path):
+    start = fleet.StartPod("w-1", Role.WORKER, 0, ExitCause.PREEMPTED)
+    for _ in range(2):
+        narrator = a_narrator(tmp_path)
+        narrator.starting(start)
+    narrator.pod(Pod("w-1", Role.WORKER, 0, Phase.RUNNING, 0.0, pid=1), False)
+    assert relaunches(tmp_path) == 1
+    narrator.starting(start)
+    assert relaunches(tmp_path) == 2, "the name is used again"
+
+
+def test_an_end_that_two_masters_tell_is_one_end(tmp_path):
+    end = Pod("w-1", Role.WORKER, 0, Phase.ENDED, 0.0, pid=1, cause=ExitCause.PREEMPTED)
+    first = a_narrator(tmp_path)
+    first.starting(fleet.StartPod("w-1", Role.WORKER, 0))
+    first.pod(end, False)
+    a_narrator(tmp_path).pod(end, True)
+    assert len([e for e in events.read_events(tmp_path / events.FILE_NAME) if kind(e) == "PodEnded"]) == 1
+
+
+def relaunches(folder):
+    return sum(
+        bool(e.because) for e in events.read_events(folder / events.FILE_NAME) if kind(e) == "PodStarted"
+    )
+
+
+def kind(event):
+    return type(event).__name__

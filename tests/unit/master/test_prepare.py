@@ -1,0 +1,32 @@
+"""What a master finds out of its data before the job begins."""
+
+import pytest
+
+from elastic_runtime.errors import InputError
+from elastic_runtime.master.job import LISTING, TRAINING
+from elastic_runtime.master.prepare import find_sources
+from elastic_runtime.spec.job import JobSpec
+
+PLACE = "hdfs://somewhere/train"  # which takes a package that nothing of ours needs
+
+
+@pytest.fixture
+def a_spec(tmp_path):
+    (tmp_path / "m.py").write_text("def custom_model(): ...\n")
+    named = {
+        "job_name": "j",
+        "model_zoo": str(tmp_path),
+        "model_def": "m.custom_model",
+        "training_data": PLACE,
+    }
+    return lambda **options: JobSpec.make(named | options, [])
+
+
+def test_data_for_which_a_masters_image_lacks_the_package_are_listed_by_a_worker(a_spec):
+    found = find_sources(a_spec(platform="kubernetes", image_name="i"))
+    assert [(source.name, source.records) for source in found[LISTING]] == [(TRAINING, 1)]
+
+
+def test_here_workers_lack_it_as_well(a_spec):
+    with pytest.raises(InputError, match="hdfs:// needs a package that is not installed"):
+        find_sources(a_spec(platform="process"))

@@ -1,0 +1,188 @@
+"""What is kept of a model on its way, and what is let go when."""
+
+import asyncio
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from elastic_runtime.master.checkpoints import Checkpoints
+from elastic_runtime.master.home import Origin
+from elastic_runtime.master.job import TRAINING, Job
+from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Members
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.master.versions import Versions
+from elastic_runtime.ps import checkpoint
+from elastic_runtime.ps.checkpoint import PartState
+from elastic_runtime.rpc.layout import Layout, Variable
+from elastic_runtime.spec.job import JobSpec
+
+LAYOUT = Layout((Variable("w", (4,)),), ())
+
+
+class OneHolder:
+    """A home whose only part is written at once."""
+
+    def __init__(self):
+        self.dropped, self.writes, self.may_end = [], asyncio.Event(), asyncio.Event()
+        self.may_end.set()
+
+    async def save(self, version, directory):
+        values = np.zeros(4, np.float32)
+        state = PartState(
+            layout=LAYOUT,
+            optimizer={"name": "SGD"},
+            version=version,
+            weights=values,
+            state=values[:0],
+            slots={},
+            step=version,
+        )
+        checkpoint.write_part(directory, 0, 1, state)
+        self.writes.set()
+        await self.may_end.wait()
+        return version
+
+    async def drop_snapshot(self, version):
+        self.dropped.append(version)
+
+
+def begun(folder, said, durable):
+    """What is kept of a model that is saved each ten versions."""
+    options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
+    options |= {"checkpoint_dir": str(folder), "checkpoint_steps": "10", "keep_checkpoint_max": "1"}
+    job = Job(JobSpec.make(options, []), lambda row: None)
+    job.begin({TRAINING: [Source("a", 40)]})
+    job.begin_era(1, Origin("fresh"))
+    return Versions(
+        job,
+        tell=job.tell,
+        tasks=Tasks(said.append),
+        narrator=SimpleNamespace(checkpoint=lambda version, seconds, size: said.append(version)),
+        members=Members(),
+        token="",
+        durable=durable,
+        news=lambda: None,
+        fail=said.append,
+        host="127.0.0.1",
+    )
+
+
+@pytest.mark.parametrize("keeps", [0, 1])
+def test_a_checkpoint_that_goes_while_it_is_looked_at_is_not_the_newest(tmp_path, keeps):
+    """`newest` is what the journal knows; when it is asked again, version 20 is there and 10 is pruned."""
+    folder, known = tmp_path / "version-10", []
+
+    def newest():
+        known.append(10 if not known else 20)
+        if known == [10]:
+            saved(tmp_path, 10)
+            if keeps:  # of its files: gone in the midst
+                (folder / "ledger.json").unlink()
+            else:
+                shutil.rmtree(folder)
+            saved(tmp_path, 20)
+        return known[-1]
+
+    checkpoints = Checkpoints(
+        tmp_path,
+        run=lambda: "r",
+        era=lambda: 1,
+        newest=newest,
+        keep=1,
+        initial="",
+        ledger_at=lambda version: {},
+        saved=nothing,
+        passed_over=lambda version: None,
+    )
+    origin = checkpoints.find()
+    assert origin is not None
+    assert origin.version == 20
+
+
+def saved(folder, version):
+    growing = folder / f".version-{version}.x"
+    growing.mkdir()
+    asyncio.run(OneHolder().save(version, growing))
+    checkpoint.finish(growing, folder / f"version-{version}", version, {"epoch": 1}, run="r")
+
+
+async def nothing(*_):
+    return
+
+
+def test_of_a_checkpoint_that_a_job_ends_in_the_midst_of_nothing_is_left(tmp_path):
+    async def found():
+        versions = begun(tmp_path, [], lambda: None)
+        versions.home = home = OneHolder()
+        home.may_end.clear()
+        versions.reached(10)
+        async with asyncio.timeout(30):
+            await home.writes.wait()
+            growing = [path.name for path in tmp_path.iterdir()]
+            await versions.checkpoints.close()
+        return growing, [*tmp_path.iterdir()]
+
+    [growing], left = asyncio.run(found())
+    assert growing.startswith(".version-10.")
+    assert left == []
+
+
+def test_a_checkpoint_of_a_model_that_went_back_meanwhile_is_none(tmp_path, monkeypatch):
+    """Else the job would take the model for further than it is."""
+
+    async def found():
+        versions = begun(tmp_path, [], nothing)
+        versions.home = OneHolder()
+        finish = checkpoint.finish
+
+        def finish_late(*given, **how):
+            finish(*given, **how)
+            versions._job.begin_era(2, Origin("copy", version=5))
+
+        monkeypatch.setattr(checkpoint, "finish", finish_late)
+        versions.reached(10)
+        await versions.checkpoints.settled()
+        return versions._job.version, versions._job.saved_version
+
+    assert asyncio.run(found()) == (5, None)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_a_checkpoint_stands_in_for_is_let_go_once_the_next_master_would_know_of_it(tmp_path):
+    """It would ask for that version again, whose snapshot is gone, and know of none but the one before."""
+
+    async def found():
+        waiting, durable, said = asyncio.Event(), asyncio.Event(), []
+
+        async def commit():
+            waiting.set()
+            await durable.wait()
+
+        versions = begun(tmp_path, said, commit)
+        versions.home = home = OneHolder()
+
+        def state():
+            kept = sorted(path.name for path in tmp_path.glob("version-*"))
+            return said.copy(), home.dropped.copy(), kept
+
+        async with asyncio.timeout(30):
+            durable.set()
+            versions.reached(10)
+            await versions.checkpoints.settled()
+            durable.clear()
+            waiting.clear()
+            versions.reached(20)
+            await waiting.wait()
+            early = state()
+            durable.set()
+            await versions.checkpoints.settled()
+            await asyncio.sleep(0)  # lets the task that drops the snapshot begin
+        return early, state()
+
+    assert asyncio.run(found()) == (
+        ([10], [10], ["version-10", "version-20"]),
+        ([10, 20], [10, 20], ["version-20"]),
+    )

@@ -1,0 +1,84 @@
+"""Why a pod ended, where what the API says of it has two readings."""
+
+from datetime import UTC, datetime
+
+import pytest
+from kubernetes.client import (
+    V1ContainerState,
+    V1ContainerStateTerminated,
+    V1ContainerStatus,
+    V1ObjectMeta,
+    V1Pod,
+    V1PodCondition,
+    V1PodStatus,
+)
+
+from elastic_runtime.platform.exits import Verdict
+from elastic_runtime.platform.kubernetes import labels, state
+from elastic_runtime.platform.pods import ExitCause, Role
+
+
+def ended(code: int, *, while_deleted: bool, role: Role = Role.WORKER) -> V1Pod:
+    terminated = V1ContainerState(terminated=V1ContainerStateTerminated(exit_code=code))
+    container = V1ContainerStatus(
+        name="main", image="i", image_id="", ready=False, restart_count=0, state=terminated
+    )
+    since = datetime.now(UTC) if while_deleted else None
+    return V1Pod(
+        metadata=V1ObjectMeta(name="p", deletion_timestamp=since, labels=labels.labels("j", role)),
+        status=V1PodStatus(phase="Failed", container_statuses=[container]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "by_itself"),
+    [
+        (75, ExitCause.DRAINED, "exit code 75"),
+        (143, ExitCause.PREEMPTED, "killed by SIGTERM"),
+        (137, ExitCause.PREEMPTED, "killed by SIGKILL"),
+    ],
+)
+def test_who_leaves_because_of_its_deletion_is_said_to_be_deleted(code, cause, by_itself):
+    """A client tells by it a job that its user has deleted from one whose master is to be replaced."""
+    assert state.verdict(ended(code, while_deleted=True)) == Verdict(cause, code, state.DELETED)
+    assert state.verdict(ended(code, while_deleted=False)) == Verdict(cause, code, by_itself)
+
+
+def test_a_parameter_server_that_is_deleted_is_said_to_be_though_it_ends_in_order():
+    ends = [state.verdict(ended(0, while_deleted=deleted, role=Role.PS)) for deleted in (True, False)]
+    assert ends == [
+        Verdict(ExitCause.DRAINED, 0, state.DELETED),
+        Verdict(ExitCause.COMPLETED, 0, "exit code 0"),
+    ]
+
+
+@pytest.mark.parametrize("role", [Role.WORKER, Role.MASTER])
+def test_work_that_was_done_stays_done_though_the_pod_is_being_deleted(role):
+    assert state.verdict(ended(0, while_deleted=True, role=role)).cause is ExitCause.COMPLETED
+
+
+def test_an_error_stays_one_though_the_pod_is_being_deleted():
+    assert state.verdict(ended(1, while_deleted=True)).cause is ExitCause.ERROR
+
+
+@pytest.mark.parametrize("code", [75, 143, 1])
+def test_a_pod_that_had_to_leave_its_node_is_no_failure_of_its_own_however_it_ended(code):
+    """A node that is taken for lost and is not, as after an absence of the API, ends its pods in order."""
+    pod = ended(code, while_deleted=True)
+    pod.status.conditions = to_be_moved("True").status.conditions
+    assert state.verdict(pod).cause is ExitCause.NODE_LOST
+
+
+def to_be_moved(ready: str | None) -> V1Pod:
+    """A pod that is deleted because of its node, and what was said of its readiness before."""
+    told = [V1PodCondition(type="DisruptionTarget", status="True", reason="DeletionByTaintManager")]
+    told += [V1PodCondition(type="Ready", status=ready)] if ready else []
+    return V1Pod(
+        metadata=V1ObjectMeta(deletion_timestamp=datetime.now(UTC)), status=V1PodStatus(conditions=told)
+    )
+
+
+@pytest.mark.parametrize(("ready", "lost"), [("True", False), ("False", True), (None, True)])
+def test_a_node_is_lost_that_says_nothing_or_never_said_a_word_of_the_pod(ready, lost):
+    """A scheduler that does not know yet may give a pod to a node that is lost already."""
+    assert state.node_is_lost(to_be_moved(ready)) is lost

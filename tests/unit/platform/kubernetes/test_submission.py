@@ -1,0 +1,173 @@
+"""What whoever follows a job makes of a master that is lost or deleted, and of answers that were lost."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from elastic_runtime.platform.kubernetes import state, submission
+from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
+from elastic_runtime.platform.kubernetes.errors import AlreadyThere
+from elastic_runtime.platform.kubernetes.submission import Submission, by_hand
+from elastic_runtime.platform.pods import Role
+from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan
+from tests.unit.platform.kubernetes.small_api import SmallApi, ends, is_deleted, runs
+
+MASTER = "elasticdl-j-master"
+
+
+@pytest.fixture
+def api() -> SmallApi:
+    return SmallApi()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def following(api: SmallApi, said: list[str]) -> int:
+    job = Submission(api, plan())
+    assert job.submit()
+    return job.follow(said.append)
+
+
+def masters(*lives):
+    """What becomes of one master after the other."""
+    coming = iter(lives)
+
+    def begins(pod):
+        if pod.metadata.name == MASTER:
+            next(coming)(pod)
+
+    return begins
+
+
+def on_a_node_that_is_lost(pod):
+    """The scheduler did not know; the node never says a word."""
+    pod.spec.node_name = "lost"
+
+
+def succeeds(pod):
+    ends(pod, 0)
+
+
+def deleted(pod):
+    is_deleted(pod)
+    ends(pod, 143)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    monkeypatch.setattr(state, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(submission, "DELETING_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_master_given_to_a_node_that_says_nothing_of_it_is_replaced(api, said):
+    api.begins = masters(on_a_node_that_is_lost, on_a_node_that_is_lost, succeeds)
+    assert following(api, said) == 0
+    lost = (
+        "the master is lost (its node is lost: lost has said nothing of it for 0.05 s): another one goes on"
+    )
+    assert [line for line in said if line != "the master's pod is being started"] == [lost, lost]
+
+
+@pytest.mark.usefixtures("soon")
+def test_whoever_does_not_follow_leaves_when_a_master_runs_that_its_node_knows(api, said):
+    api.begins = masters(on_a_node_that_is_lost, runs)
+    job = Submission(api, plan())
+    assert job.submit()
+    job.await_running(said.append)
+    assert state.phase(api.pods[MASTER]) == "running"
+    assert len([line for line in said if "another one goes on" in line]) == 1
+
+
+def others(api, *names):
+    """Workers that live."""
+    found = [plan().pod(child(index=number)) for number in range(len(names))]
+    for pod, name in zip(found, names, strict=True):
+        pod.metadata.name = name
+        runs(api.create_pod(pod))
+    return found
+
+
+def deletion(pod):
+    is_deleted(pod)
+    return "MODIFIED", pod
+
+
+@pytest.mark.usefixtures("soon")
+def test_pods_that_are_deleted_one_after_the_other_are_a_job_that_is_deleted(api, said):
+    """The master has ended before `kubectl delete pod -l` gets to the last of them."""
+    first, *rest = others(api, "a", "b", "c")
+    is_deleted(first)
+    api.begins = masters(deleted)
+    api.happens = [functools.partial(deletion, pod) for pod in rest]
+    assert following(api, said) == 1
+    assert said[-1] == "job j was deleted"
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("leaving", [0, 1])
+def test_a_master_that_is_deleted_while_others_stay_is_replaced(api, said, leaving):
+    for pod in others(api, "a", "b")[:leaving]:
+        is_deleted(pod)
+    api.begins = masters(deleted, succeeds)
+    assert following(api, said) == 0
+    assert "the master is lost (deleted): another one goes on" in said
+
+
+class Forgetful(SmallApi):
+    """It loses its first answer of each kind; asked again, it knows the thing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: set[str] = set()
+
+    def create_pod(self, pod):
+        return self._lose("pod", super().create_pod(pod))
+
+    def _create(self, made):
+        return self._lose(made.kind, super()._create(made))
+
+    def _lose(self, kind, made):
+        if kind in self.lost:
+            return made
+        self.lost.add(kind)
+        raise AlreadyThere("already there")
+
+
+def test_an_answer_that_was_lost_costs_nothing(said):
+    api = Forgetful()
+    api.begins = masters(succeeds)
+    assert following(api, said) == 0
+    assert api.lost == {"ConfigMap", "Secret", "Service", "pod"}
+
+
+def test_a_secret_from_a_file_gets_a_token_that_is_in_no_file(api):
+    _, secret, *_ = by_hand(plan())
+    api.create_secret(secret)
+    token = new_token(api, plan(), ANCHOR)
+    found = api.get_secret("elasticdl-j")
+    assert (found.string_data, found.immutable) == ({"token": token}, True)
+    assert token != PLACEHOLDER
+    assert [owner.uid for owner in found.metadata.owner_references] == [ANCHOR.uid]
+
+
+def test_a_service_from_a_file_becomes_the_jobs_own_and_stays_that_one(api):
+    api.create_service(plan().master_service())
+    uids = []
+    for _ in range(2):
+        own_service(api, plan().master_service(ANCHOR))
+        found = api.get_service(MASTER)
+        assert [owner.uid for owner in found.metadata.owner_references] == [ANCHOR.uid]
+        uids.append(found.metadata.uid)
+    assert uids == ["2", "2"]
+
+
+def test_all_that_is_applied_belongs_to_nobody_yet(api):
+    made = by_hand(plan("--num_ps_pods=2"))
+    assert [each.metadata.owner_references for each in made] == [None] * 6
+    assert made[-1].metadata.labels["elasticdl-replica-type"] == Role.MASTER
