@@ -36,6 +36,9 @@ RESOURCES = {"master": "cpu=50m,memory=256Mi", "ps": "cpu=50m,memory=512Mi", "wo
 LIMIT = "cpu=2,memory=2Gi"
 
 NOWHERE_AT_FIRST = """
+import uuid
+
+
 class Cluster:
     def __init__(self):
         self.pods = 0
@@ -43,7 +46,7 @@ class Cluster:
     def with_pod(self, pod):
         self.pods += 1
         if self.pods == 1:
-            pod.spec.node_name = "nowhere"
+            pod.spec.node_name = f"nowhere-{uuid.uuid4().hex[:6]}"
         return pod
 
     def with_service(self, service):
@@ -52,7 +55,12 @@ class Cluster:
 
 cluster = Cluster()
 """
-"""A cluster spec by which the first pod that is made is given to a node that there is not."""
+"""A cluster spec by which the first pod that is made is given to a node that there is not.
+
+Each time to another one: the cluster deletes the pods of a node that it has looked for in vain for 40 s."""
+
+SILENT_SECONDS = 20.0
+"""How long to wait then. The nodes that there are have said something by then, however busy they are."""
 
 
 def bound(resources: dict[str, str], limit: str = LIMIT) -> list[str]:
