@@ -98,9 +98,9 @@ def deletion(pod):
     return "MODIFIED", pod
 
 
-@pytest.mark.usefixtures("soon")
-def test_pods_that_are_deleted_one_after_the_other_are_a_job_that_is_deleted(api, said):
+def test_pods_that_are_deleted_one_after_the_other_are_a_job_that_is_deleted(api, said, monkeypatch):
     """The master has ended before `kubectl delete pod -l` gets to the last of them."""
+    monkeypatch.setattr(submission, "DELETING_SECONDS", 60.0)  # each comes in time
     first, *rest = others(api, "a", "b", "c")
     is_deleted(first)
     api.begins = masters(deleted)
