@@ -125,6 +125,7 @@ def test_feed_that_never_yields_is_named_and_its_threads_end(open_feed):
     feed.put(2, [])
     with pytest.raises(ElasticError, match=r"yielded nothing of a shard for 0\.2 s"):
         taken(feed, 1)
+    feed._flow._patience = 60.0  # for a shard that does end a busy machine may need longer
     assert taken(feed, 2) == []
 
 
@@ -192,6 +193,6 @@ raise SystemExit(7)
 """
     one_thread = {"TF_NUM_INTEROP_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | one_thread, timeout=100, check=False
+        [sys.executable, "-c", program], env=os.environ | one_thread, timeout=280, check=False
     )
     assert done.returncode == 7
