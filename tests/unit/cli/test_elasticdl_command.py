@@ -19,7 +19,7 @@ HEAVY = {"tensorflow", "keras", "kubernetes", "grpc", "numpy", "numba"}
 
 def run(*argv, **options):
     return subprocess.run(
-        [sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False, **options
+        [sys.executable, *argv], capture_output=True, text=True, timeout=240, check=False, **options
     )
 
 
@@ -129,7 +129,7 @@ def test_a_closed_pipe_is_no_error_message():
         [sys.executable, "-m", "elastic_runtime", "train", "--help"], stdout=writer, stderr=subprocess.PIPE
     ) as process:
         os.close(writer)
-        assert process.communicate(timeout=60)[1] == b""
+        assert process.communicate(timeout=240)[1] == b""
         assert process.returncode == 1
 
 

@@ -50,7 +50,7 @@ def executors(spec: Any) -> dict[str, Any]:
 
 def test_p2_what_is_generated_is_up_to_date() -> None:
     check = [sys.executable, "-m", "components.generate", "--check"]
-    ended = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -14,7 +14,7 @@ PIPELINES = sorted(path for path in (ROOT / "pipelines").glob("[a-z]*.py") if pa
 
 def run(script: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script), *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.parametrize("script", PIPELINES, ids=lambda path: path.stem)

@@ -40,7 +40,7 @@ class Begun:
 
 def in_a_loop(scenario, folder):
     async def run():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await scenario(Begun(folder))
 
     return asyncio.run(run())

@@ -80,7 +80,7 @@ def test_a_worker_is_told_that_nothing_is_left_once_that_is_durable(tmp_path):
 
         front = a_front(job, Members(), wait)
         answer = asyncio.ensure_future(front.world(master_pb2.WorldRequest(member="v", wait_seconds=30)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asked.wait()
             assert not answer.done()
             durable.set()

@@ -41,7 +41,7 @@ def test_nobody_hears_of_a_world_before_its_number_is_durable():
         home.joined(member)
         request = master_pb2.WorldRequest(member="w", wait_seconds=30)
         place = asyncio.ensure_future(home.world(request))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asked.wait()
             early = await home.world(master_pb2.WorldRequest(member="w", wait_seconds=0))
             assert not early.world

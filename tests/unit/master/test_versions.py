@@ -119,7 +119,7 @@ def test_of_a_checkpoint_that_a_job_ends_in_the_midst_of_nothing_is_left(tmp_pat
         versions.home = home = OneHolder()
         home.may_end.clear()
         versions.reached(10)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await home.writes.wait()
             growing = [path.name for path in tmp_path.iterdir()]
             await versions.checkpoints.close()
@@ -168,7 +168,7 @@ def test_what_a_checkpoint_stands_in_for_is_let_go_once_the_next_master_would_kn
             kept = sorted(path.name for path in tmp_path.glob("version-*"))
             return said.copy(), home.dropped.copy(), kept
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             durable.set()
             versions.reached(10)
             await versions.checkpoints.settled()

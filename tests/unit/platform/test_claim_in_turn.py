@@ -21,13 +21,13 @@ def test_the_next_master_says_whom_it_waits_for_and_goes_on_when_that_one_has_en
     listener = logging.Handler()
     listener.emit = lambda record: threading.Timer(0.2, held.release).start()
     logging.getLogger(turn.__name__).addHandler(listener)
-    with caplog.at_level(logging.WARNING), claim_in_turn(tmp_path, "mine", seconds=30):
+    with caplog.at_level(logging.WARNING), claim_in_turn(tmp_path, "mine", seconds=90):
         logging.getLogger(turn.__name__).removeHandler(listener)
         with pytest.raises(InputError, match="'mine' is run by process"):
             claim(tmp_path, "mine")
     (said,) = caplog.messages
     assert "job 'mine' is run by process" in said
-    assert said.endswith("waiting for its end, 30 s at most")
+    assert said.endswith("waiting for its end, 90 s at most")
 
 
 def test_another_jobs_master_is_not_waited_for(tmp_path):
@@ -40,7 +40,7 @@ def test_who_waited_in_vain_takes_nothing_later(tmp_path):
     with pytest.raises(ElasticError, match=r"has not ended within 0\.1 s"):
         claim_in_turn(tmp_path, "mine", seconds=0.1)
     held.release()
-    with claim_in_turn(tmp_path, "mine", seconds=10), pytest.raises(InputError):
+    with claim_in_turn(tmp_path, "mine", seconds=90), pytest.raises(InputError):
         claim(tmp_path, "mine")
 
 

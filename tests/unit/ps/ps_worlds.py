@@ -78,7 +78,7 @@ def servers(count=1, *, token="", on_snapshot=lambda _: None, **settings):
 
 @contextlib.contextmanager
 def client(
-    addresses, worker="worker-0", *, era=1, use_async=False, token="", incarnation="start-1", timeout=20.0
+    addresses, worker="worker-0", *, era=1, use_async=False, token="", incarnation="start-1", timeout=60.0
 ):
     made = PSClient(
         addresses,

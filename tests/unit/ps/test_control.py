@@ -17,12 +17,12 @@ def test_a_call_under_way_when_the_line_is_closed_has_reached_nobody(token, monk
 
     def restore(directory, era):
         asked.set()
-        answer.wait(30)
+        answer.wait(60)
 
     async def closed_meanwhile(address):
         control = PSControl([address], token=token)
         call = asyncio.ensure_future(control.restore("somewhere", 2))
-        assert await asyncio.to_thread(asked.wait, 30)
+        assert await asyncio.to_thread(asked.wait, 60)
         await control.close()
         with pytest.raises(PSUnavailable, match="the line was closed"):
             await call
@@ -42,12 +42,12 @@ def test_a_caller_that_is_cancelled_stays_so(monkeypatch):
 
     def restore(directory, era):
         asked.set()
-        answer.wait(30)
+        answer.wait(60)
 
     async def cancelled(address):
         control = PSControl([address], token="")
         call = asyncio.ensure_future(control.restore("somewhere", 2))
-        assert await asyncio.to_thread(asked.wait, 30)
+        assert await asyncio.to_thread(asked.wait, 60)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

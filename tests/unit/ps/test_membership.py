@@ -65,7 +65,7 @@ class Master(MasterServicer):
 class Process:
     """What a membership reports to."""
 
-    def __init__(self, address, *, orphan_timeout=10.0, token=""):
+    def __init__(self, address, *, orphan_timeout=600.0, token=""):
         self.orders, self.orphaned, self.connections = queue.Queue(), threading.Event(), queue.Queue()
         self.membership = Membership(
             address,

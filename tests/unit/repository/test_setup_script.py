@@ -73,7 +73,7 @@ def set_up(checkout, *, fails=""):
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     return ran.returncode, ran.stdout + ran.stderr, done.read_text()

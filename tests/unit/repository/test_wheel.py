@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=240)
     (file,) = folder.glob("elasticdl-*-py3-none-any.whl")
     with zipfile.ZipFile(file) as archive:
         yield archive

@@ -30,7 +30,7 @@ class Watch:
             if self._happens:
                 yield self._happens.pop(0)()
             else:
-                self._stopped.get(timeout=20)
+                self._stopped.get(timeout=60)
                 return
 
     def stop(self) -> None:

@@ -83,7 +83,7 @@ class _Answers(BaseHTTPRequestHandler):
         for each in told or ():
             self._chunk(json.dumps(each).encode() + b"\n")
         if told is None:
-            self.server.over.wait(20)
+            self.server.over.wait(60)
         self._chunk(b"")
 
     def _chunk(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ def heard(lists: list[dict], watches: list[object], until: str) -> tuple[list[st
         api = Api(Connection(found, patience=10), "n")
         feed = PodFeed(api, "job=j", hear)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await enough.wait()
         except TimeoutError:
             pytest.fail(f"{until} is not told: {told}, after {server.asked}")

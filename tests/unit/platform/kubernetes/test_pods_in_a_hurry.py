@@ -27,7 +27,7 @@ class Told:
         self._events.put((kind, pod))
 
     def __iter__(self) -> Iterator[Event]:
-        while (event := self._events.get(timeout=20)) is not None:
+        while (event := self._events.get(timeout=60)) is not None:
             yield event
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class SlowApi(SmallApi):
         return self.told
 
     def add_owner(self, *_: object) -> None:
-        assert self.answers.wait(20), "the test is over"
+        assert self.answers.wait(60), "the test is over"
 
 
 def on_a_slow_api(scenario):
@@ -53,7 +53,7 @@ def on_a_slow_api(scenario):
         api = SlowApi()
         platform = KubernetesPlatform(api, plan(), anchor=ANCHOR)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return await scenario(api, platform)
         finally:
             api.answers.set()
