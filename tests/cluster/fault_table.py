@@ -82,8 +82,14 @@ class FaultTable:
         row = self.note(done)
         yield row
         over = time.time()
-        job.until(lambda: any(moment > over for moment in job.accepted()), "the training goes on")
-        moments = [row.began, *(moment for moment in job.accepted() if moment > row.began)]
+
+        def accepted() -> list[float]:
+            """All that the journal has now: a moment later a snapshot may have taken their place."""
+            found = job.accepted()
+            return found if any(moment > over for moment in found) else []
+
+        found = job.until(accepted, "the training goes on")
+        moments = [row.began, *(moment for moment in found if moment > row.began)]
         row.still = max(after - before for before, after in itertools.pairwise(moments))
         if row.could_begin:
             job.until(lambda: _written(job) > over, "the master has written down what that cost")

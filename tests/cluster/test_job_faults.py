@@ -64,7 +64,7 @@ def kill(job: ClusterJob, pod: str) -> None:
 def starve(job: ClusterJob, pod: str) -> None:
     """Small processes beside the main one take memory until the kernel kills the largest: the main one."""
     eat = (
-        "for n in $(seq 100); do (head -c 20000000 /dev/zero; sleep 60) | tail -c 20000000 >/dev/null & done"
+        "for n in $(seq 100); do (head -c 20000000 /dev/zero; sleep 600) | tail -c 20000000 >/dev/null & done"
     )
     job.namespace.kubectl("exec", job.pod(pod), "--", "sh", "-c", f"{eat}; wait", check=False)
 
@@ -301,6 +301,7 @@ def test_a_request_that_fits_nowhere_waits_and_goes_on_when_a_node_comes_back(
 ) -> None:
     first, second, third = (node.name for node in cluster.nodes)
     job = make_job("--num_workers=1", "--worker_resource_request=cpu=300m,memory=1Gi")
+    job.pace(PACE)  # already: cured, it may begin long before the cure has returned
     row_of_it = table.row("a worker's request: fits on no node, until one comes back", job)
     with faults.filled(cluster, first, but=240), faults.filled(cluster, second, but=240), row_of_it as row:
         with faults.lost(cluster, third):
@@ -310,7 +311,6 @@ def test_a_request_that_fits_nowhere_waits_and_goes_on_when_a_node_comes_back(
                 r"pod elasticdl-j-worker-0 waits: no node can take it: .*Insufficient cpu"
             )
         row.cured()
-        job.pace(PACE)
         job.until_said(r"worker elasticdl-j-worker-0 joined")
         assert job.node_of("worker-0") == third
     finish(job, table, epochs=1)
@@ -321,6 +321,7 @@ def test_a_full_quota_is_said_and_waited_out_and_the_jobs_name_is_taken_meanwhil
 ) -> None:
     allow(namespace, pods=2)
     job = make_job("--num_workers=1")
+    job.pace(PACE)
     with table.row("the quota: full", job) as row:
         job.start()
         row.said = job.until_said(r"pod elasticdl-j-worker-0 waits: .*exceeded quota")
@@ -330,7 +331,6 @@ def test_a_full_quota_is_said_and_waited_out_and_the_jobs_name_is_taken_meanwhil
         assert said, twice.stderr
         allow(namespace, pods=9)
         row.cured()
-        job.pace(PACE)
     table.note("a job of the same name: runs already", said[0])
     finish(job, table, epochs=1)
 
@@ -357,13 +357,13 @@ def test_without_rights_the_manifest_that_gives_them_is_named(make_job, namespac
 
 def test_a_claim_that_is_not_there_is_named_and_waited_for(make_job, namespace, cluster, table) -> None:
     job = make_job("--num_workers=1", "--volume=claim_name=missing,mount_path=/job")
+    job.pace(PACE)
     with table.row("a volume's claim: not there", job) as row:
         job.start()
         waits = r"the master's pod waits: .*persistentvolumeclaim \"missing\" not found"
         row.said = job.until_said(waits)
         claimed(job, "missing")
         row.cured()
-        job.pace(PACE)
     try:
         finish(job, table, epochs=1)
     finally:
