@@ -159,13 +159,17 @@ class ClusterJob:
             names.append(f"Secret/{secret.metadata.name}")
         return sorted(names)
 
-    def accepted(self) -> list[float]:
-        """When the master accepted each shard that was finished, as its journal tells."""
+    def accepted(self, pod: str = "") -> list[float]:
+        """When the master accepted each shard that was finished (by this worker), as its journal tells.
+
+        A snapshot takes the place of what came before it: then there is nothing until the next shard.
+        """
         anchor = self.api.get_config_map(anchor_name(self.name))
         if anchor is None:
             return []
         _, records = replay(rows_of(anchor))
-        return [record[5] for record in records if record[:2] == ["training", "Finished"]]
+        found = [record for record in records if record[:2] == ["training", "Finished"]]
+        return [record[5] for record in found if not pod or record[2] == self.pod(pod)]
 
     def summary(self) -> dict[str, Any]:
         """What the present master has put on record, a second ago at most."""
