@@ -21,7 +21,7 @@ from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit.namespace import Namespace
 from tests.process.job.harness import ZOO, write_data
 
-SECONDS = 240.0
+SECONDS = 480.0
 LOOK = 0.2
 FOLDER = "/job"
 KINDS = "pods,services,configmaps,secrets"

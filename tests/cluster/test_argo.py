@@ -24,19 +24,19 @@ from tests.cluster.kit import faults, s3
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.namespace import Namespace
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(1800)]
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 TEMPLATES = sorted((MANIFESTS / "argo").glob("*.yaml"))
 EVERYWHERE = sorted((MANIFESTS / "argo" / "cluster").glob("*.yaml"))
 WITHOUT_PYTHON = MANIFESTS.parent / "pipelines" / "mnist_argo_templates.yaml"
-STOPPED_SECONDS = 120
+STOPPED_SECONDS = 240  # less than after what pods without a master end themselves
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 OFTEN = {"name": "ARGO_PROGRESS_PATCH_TICK_DURATION", "value": "1s"}  # Argo looks once a minute
 MakeRun = Callable[..., StepRun]
 
 MOMENTS = ("pending", "training", "evaluating")
-PACE = 0.3  # a record: an epoch takes longer than what is done to it
+PACE = 0.6  # a record: an epoch takes longer than what is done to it
 ENDS = ("stop", "terminate", "deadline", "delete", "kfp")
 JUDGED_SLOWLY = """
 import os
@@ -51,10 +51,10 @@ def feed(dataset, mode, metadata):
 """
 BACK = {
     "pending": r"goes on where it was left: 0 records done",
-    "training": r"goes on where it was left: [1-9]\d* records done.*is back.*is back",
+    "training": r"goes on where it was left: [1-9]\d* records done(.*worker \S+ (is back|joined)){2}",
     "evaluating": r"goes on where it was left: 1200 records done.*is back",
 }
-"""What the next attempt says."""
+"""What the next attempt says. A worker that had not begun yet when the step was lost joins."""
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_p14_the_pipeline_from_the_templates_alone_leaves_its_results_and_nothin
     pod = run.until(lambda: run.pods().get("worker-0"), "a worker is there")
     assert pod["metadata"]["labels"]["workflows.argoproj.io/workflow"] == "w"  # `argo logs w` selects by it,
     assert pod["spec"]["containers"][0]["name"] == "main"  # and shows the container of this name
-    assert run.ends(400) == "Succeeded", run.report()
+    assert run.ends(800) == "Succeeded", run.report()
     assert run.records() == 12000
     assert re.search(r"^worker-\d \| Loss = ", run.log(), re.MULTILINE)  # its pods' lines, in the step's log
     run.until_nothing_is_left(STOPPED_SECONDS)
@@ -266,7 +266,7 @@ def test_p10_steps_of_a_lost_node_are_run_again_once_the_cluster_gives_the_node_
             for run in runs.values():
                 let_go(run)
             for moment, run in runs.items():
-                assert run.ends(300) == "Succeeded", run.report()
+                assert run.ends() == "Succeeded", run.report()
                 assert_each_record_is_done_once(run, epochs=2 if moment == "training" else 1)
     for run in runs.values():
         run.until_nothing_is_left(STOPPED_SECONDS)
@@ -327,7 +327,7 @@ def test_the_commands_of_the_page_do_what_it_says(steps, cluster, job_image, tmp
         "PATH": f"{cluster.binaries.folder}:{os.environ['PATH']}",
     }
     words = ["sh", "-exc", f"kubectl config set-context --current --namespace={steps.name}\n{typed}"]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=400, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=800, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "job digits succeeded: 6 000 records" in done.stdout
     assert "elasticdl-digits-worker-0: " in done.stdout

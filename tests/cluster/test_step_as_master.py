@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import RIGHTS
-from tests.cluster.jobs import RECORDS, RESOURCES, ClusterJob, bound
+from tests.cluster.jobs import RECORDS, RESOURCES, SECONDS, ClusterJob, bound
 from tests.cluster.kit.namespace import Namespace
 
+PACE = 0.1  # a record: two minutes for both workers, in which the step is killed and run again
 MORE_RIGHTS = RIGHTS.with_name("elasticdl-steps-rbac.yaml")
 KILL = """
 import os, signal
@@ -74,7 +75,7 @@ class StepPod(ClusterJob):
     def log(self, pod: str) -> str:
         return self.namespace.kubectl("logs", pod, check=False)
 
-    def until_pod(self, pod: str, condition: Callable[[], Any], what: str, seconds: float = 240) -> Any:
+    def until_pod(self, pod: str, condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
         """Wait for it, while that pod has not ended."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
@@ -84,7 +85,7 @@ class StepPod(ClusterJob):
             time.sleep(0.5)
         return found
 
-    def exit_code(self, pod: str, seconds: float = 240) -> int:
+    def exit_code(self, pod: str, seconds: float = SECONDS) -> int:
         """Of the pod's container, once it has ended."""
         deadline = time.monotonic() + seconds
         while True:
@@ -107,9 +108,9 @@ def step(namespace: Namespace, job_image: str, tmp_path: Path) -> Iterator[StepP
     made.close()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_a_step_killed_and_run_again_goes_on_with_its_job_and_its_pods(step: StepPod) -> None:
-    step.pace(0.01)
+    step.pace(PACE)
     first = step.train()
     step.until_pod(first, lambda: "joined" in step.log(first) and step.accepted(), "shards are done")
     before = {name: pod.metadata.uid for name, pod in step.pods().items() if "worker" in name or "ps" in name}
@@ -128,15 +129,14 @@ def test_a_step_killed_and_run_again_goes_on_with_its_job_and_its_pods(step: Ste
     metrics = json.loads((step.folder / "out" / "metrics").read_text())
     assert metrics["records"] == 2 * RECORDS
     assert (step.folder / "out" / "model" / "model.keras").is_file()
-    deadline = time.monotonic() + 60
-    while sorted(step.left()) != [f"Pod/{first}", f"Pod/{second}"]:
-        assert time.monotonic() < deadline, step.left()
-        time.sleep(0.5)
+    steps = (f"Pod/{first}", f"Pod/{second}")
+    step.until_gone(but=steps)
+    assert sorted(step.left()) == [*steps]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_what_a_step_that_vanished_has_left_is_cleaned_up(step: StepPod) -> None:
-    step.pace(0.01)
+    step.pace(PACE)
     first = step.train()
     step.until_pod(first, lambda: "joined" in step.log(first) and step.accepted(), "shards are done")
     step.namespace.kubectl("exec", first, "--", "python", "-c", KILL, check=False)
