@@ -82,7 +82,7 @@ def remove(site: Site, name: str = "") -> None:
     """Ends all that runs in the cgroup, and removes it."""
     while alive := processes(site, name):
         kill(site, *alive)
-    until(lambda: _removed(site, name), what=f"cgroup {site.name} removed", seconds=20)
+    until(lambda: _removed(site, name), what=f"cgroup {site.name} removed", seconds=120)
 
 
 def _removed(site: Site, name: str) -> bool:

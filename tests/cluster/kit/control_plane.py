@@ -82,7 +82,7 @@ class ControlPlane:
 
     def wait_for_api(self) -> None:
         """Returns when the API server says it is ready."""
-        until(self.answers, what="the API server is ready", seconds=60)
+        until(self.answers, what="the API server is ready", seconds=180)
 
     def answers(self) -> bool:
         """Whether the API server is ready now."""

@@ -69,10 +69,9 @@ def api_server_stopped(cluster: Cluster) -> Iterator[None]:
         cluster.control_plane.stop_controller_manager()
         cluster.control_plane.start_api_server()
         cluster.control_plane.wait_for_api()
-        back = datetime.now(UTC)
+        cluster.wait_for_signs_of_life(datetime.now(UTC))  # else the controllers may take a node for lost
         cluster.control_plane.start_controller_manager()
         cluster.control_plane.restart_argo()
-        cluster.wait_for_signs_of_life(back)  # until then the controllers may take a node for lost
         cluster.wait_for_nodes()
 
 
@@ -128,7 +127,7 @@ def drained(cluster: Cluster, node: str) -> Iterator[None]:
     """The node is cordoned and all its pods are evicted; when the block begins they have gone."""
     with cordoned(cluster, node):
         cluster.kubectl(
-            "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s"
+            "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s"
         )
         yield
 

@@ -89,7 +89,7 @@ class Node:
 
     def join(self) -> None:
         """Starts kubelet and kube-proxy, which need an API server to speak to."""
-        until(self._containerd_answers, what=f"containerd of {self.name} answers", seconds=30)
+        until(self._containerd_answers, what=f"containerd of {self.name} answers", seconds=180)
         folder, binaries = self.machine.folder, self.control_plane.binaries
         self.machine.start(
             "kubelet",

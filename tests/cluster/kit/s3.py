@@ -102,7 +102,7 @@ def started(cluster: Cluster) -> Store:
         # It takes the first part of a name that it is called by for a bucket, unless it is told not to.
         settings = {"PYTHONPATH": str(installed()), "S3_IGNORE_SUBDOMAIN_BUCKETNAME": "true"}
         cluster.control_plane.machine.start("s3", *program, env=settings)
-        until(partial(store.answers), what="the S3 store answers", seconds=60)
+        until(partial(store.answers), what="the S3 store answers", seconds=180)
     return store
 
 
