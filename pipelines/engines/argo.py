@@ -42,8 +42,8 @@ class Argo:
         """Make the workflow and follow it to its end."""
         name, began = self._submit(), time.time()
         where = f"{name} -n {self._workflows.namespace}"
-        say(f"workflow {name} is made; `argo logs {where} --follow` shows what its steps say")
         try:
+            say(f"workflow {name} is made; `argo logs {where} --follow` shows what its steps say")
             ended = self._follow(name)
         except KeyboardInterrupt:
             say(f"workflow {name} goes on without this command; `argo stop {where}` ends it")
