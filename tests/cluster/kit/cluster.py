@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elastic_runtime.errors import InputError, nearest
+from elastic_runtime.errors import ElasticError, InputError, nearest
 from tests.cluster.kit.binaries import Binaries
 from tests.cluster.kit.commands import run, until
 from tests.cluster.kit.control_plane import ControlPlane
@@ -19,6 +20,8 @@ from tests.cluster.kit.site import CONTROL_PLANE, Site
 
 PATIENCE_SECONDS = 180.0
 """How long anything that takes seconds is waited for, on a machine that has much else to do."""
+STOOD_STILL = ("TLS handshake timeout", "etcdserver: request timed out")
+"""What `kubectl` says after seconds without an answer from an API server that is there."""
 LOST_TAINTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
@@ -82,8 +85,15 @@ class Cluster:
         return run(self.binaries["kubectl"], *own, *arguments, given=given, check=check)
 
     def get(self, *arguments: object) -> Any:
-        """`kubectl get` of these, as objects."""
-        return json.loads(self.kubectl("get", "--output=json", *arguments))
+        """`kubectl get` of these, as objects; asked again where the machine stood still meanwhile."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return json.loads(self.kubectl("get", "--output=json", *arguments))
+            except ElasticError as problem:
+                stood_still = any(sign in problem.what for sign in STOOD_STILL)
+                if not stood_still or time.monotonic() > deadline:
+                    raise
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Creates or changes objects."""

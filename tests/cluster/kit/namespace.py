@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,7 @@ class Namespace:
 
     def get(self, *arguments: object) -> Any:
         """`kubectl get` of these, as objects."""
-        return json.loads(self.kubectl("get", "--output=json", *arguments))
+        return self.cluster.get(f"--namespace={self.name}", *arguments)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Creates or changes objects."""
