@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import urllib.request
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 
 from elastic_runtime.errors import ElasticError, InputError
 from tests.cluster.kit import faults
-from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
+from tests.cluster.kit.commands import until
 from tests.cluster.kit.images import Image, push
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kit.objects import pod, service
+
+pytestmark = pytest.mark.timeout(1200)  # each wait has its own, shorter limit
 
 
 def shell(cluster: Cluster, name: str, script: str = "sleep 600", **more: Any) -> dict[str, Any]:
@@ -22,15 +26,24 @@ def shell(cluster: Cluster, name: str, script: str = "sleep 600", **more: Any) -
 
 
 def sleeper(cluster: Cluster, name: str, **more: Any) -> dict[str, Any]:
-    """A pod that takes three seconds to stop, time enough to be seen going."""
+    """A pod that takes three seconds to stop."""
     return pod(name, cluster.image("busybox"), "sleep", "600", terminationGracePeriodSeconds=3, **more)
+
+
+def held(cluster: Cluster, name: str, **more: Any) -> dict[str, Any]:
+    """The same, but its object stays, to be asked however late, until `disruption` lets it go."""
+    made = sleeper(cluster, name, **more)
+    made["metadata"]["finalizers"] = ["kit.test/held"]
+    return made
 
 
 def disruption(namespace: Namespace, name: str) -> str:
     """Why a pod is going; asked by path, as `kubectl wait` takes a condition of a deleted pod for stale."""
     condition = '.status.conditions[?(@.type=="DisruptionTarget")]'
     namespace.wait(f"--for=jsonpath={{{condition}.status}}=True", f"pod/{name}")
-    return namespace.kubectl("get", "pod", name, f"--output=jsonpath={{{condition}.reason}}")
+    reason = namespace.kubectl("get", "pod", name, f"--output=jsonpath={{{condition}.reason}}")
+    namespace.kubectl("patch", "pod", name, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    return reason
 
 
 def is_ready(cluster: Cluster, node: str) -> bool:
@@ -56,7 +69,8 @@ def test_a_service_is_found_by_name_and_reached_from_another_node(
     namespace.run(shell(cluster, "server", serve, node="node-0", labels={"app": "web"}))
     served = ("endpointslice", "--selector=kubernetes.io/service-name=web")
     namespace.wait("--for=jsonpath={.endpoints[0].conditions.ready}=true", *served)
-    asked = shell(cluster, "asking", "wget -q -O - http://web:8080", node="node-1")
+    ask = "until timeout 10 wget -q -O - http://web:8080 2>/dev/null; do sleep 0.2; done"
+    asked = shell(cluster, "asking", ask, node="node-1")  # which may hear of the service later than we do
     assert namespace.output(asked) == "served\n"
 
 
@@ -102,7 +116,7 @@ def test_an_argo_workflow_of_one_step_succeeds(cluster: Cluster, namespace: Name
         "spec": {"entrypoint": "step", "templates": [{"name": "step", "container": step}]},
     }
     namespace.apply(workflow)
-    namespace.wait_for_phase("Succeeded", "workflow/one-step", seconds=90)
+    namespace.wait_for_phase("Succeeded", "workflow/one-step", seconds=400)
     assert "argo was here\n" in namespace.kubectl("logs", "one-step", "--container=main")
 
 
@@ -131,9 +145,15 @@ def test_partitioned_nodes_do_not_hear_each_other_until_healed(
         ask = ("timeout", "10", "wget", "-q", "-O", "-", address)
         return "root" in namespace.kubectl("exec", name, "--", *ask, check=False)
 
+    def until_heard(*names: str) -> None:
+        for name in names:
+            until(functools.partial(hears, name), what=f"{name} hears the server", seconds=PATIENCE_SECONDS)
+
+    until_heard("near", "far")
     with faults.partitioned(cluster, "node-0", "node-1"):
-        assert (hears("near"), hears("far")) == (True, False)
-    assert (hears("near"), hears("far")) == (True, True)
+        until_heard("near")
+        assert not hears("far")
+    until_heard("near", "far")
 
 
 def test_a_node_cut_off_from_the_control_plane_is_taken_for_lost_though_its_pods_run(
@@ -166,17 +186,22 @@ def test_a_filled_node_has_no_room_until_it_is_emptied(cluster: Cluster, namespa
 
 def test_a_more_urgent_pod_preempts(cluster: Cluster, namespace: Namespace) -> None:
     share = faults.free(cluster, "node-1") - 100
+
+    def preempted() -> list[str]:
+        events = namespace.get("events", "--field-selector=reason=Preempted")["items"]
+        return [event["involvedObject"]["name"] for event in events]
+
     namespace.run(sleeper(cluster, "victim", node="node-1", requests={"cpu": f"{share}m"}))
     with faults.preempted(cluster, "node-1", millicores=share):
-        events = namespace.get("events", "--field-selector=reason=Preempted")["items"]
-        assert [event["involvedObject"]["name"] for event in events] == ["victim"]
+        until(lambda: bool(preempted()), what="the scheduler's word", seconds=PATIENCE_SECONDS)
+        assert preempted() == ["victim"]
     assert faults.free(cluster, "node-1") >= share
 
 
 def test_a_tainted_node_is_left_by_its_pods_until_the_taint_goes(
     cluster: Cluster, namespace: Namespace
 ) -> None:
-    namespace.run(sleeper(cluster, "leaving", node="node-1"))
+    namespace.run(held(cluster, "leaving", node="node-1"))
     with faults.tainted(cluster, "node-1", "kit/broken=true:NoExecute"):
         assert disruption(namespace, "leaving") == "DeletionByTaintManager"
         namespace.wait("--for=delete", "pod/leaving")
@@ -200,7 +225,7 @@ def test_a_drained_node_is_left_by_its_pods_and_takes_new_ones_after(
 
 
 def test_an_evicted_pod_says_that_it_was_evicted(cluster: Cluster, namespace: Namespace) -> None:
-    namespace.run(sleeper(cluster, "evicted"))
+    namespace.run(held(cluster, "evicted"))
     faults.evict(cluster, "evicted", namespace=namespace.name)
     assert disruption(namespace, "evicted") == "EvictionByEvictionAPI"
     namespace.wait("--for=delete", "pod/evicted")
