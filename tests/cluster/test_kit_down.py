@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.kit import cgroups, kit
-from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 from tests.cluster.kit.commands import run, until
 from tests.cluster.kit.control_plane import ControlPlane
 from tests.cluster.kit.objects import pod
 from tests.cluster.kit.site import CONTROL_PLANE, Site, free_site
 
+pytestmark = pytest.mark.timeout(1200)  # each wait has its own, shorter limit
+OTHERS_MOUNTS = ("/pytest-of-", "/elasticdl/images/")  # small disks of tests that run now; images being built
 NAMESPACES = ("net", "mnt", "pid", "uts")
 SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "net/ipv4/ip_forward")
 
@@ -31,6 +33,7 @@ def traces(site: Site) -> dict[str, set[str]]:
     """Everything on the machine that the cluster could have made, and much besides."""
     others = tuple(f"elasticdl-kit{number}" for number in range(10) if number != site.number)
     seen: dict[str, set[str]] = {"processes": set(), "namespaces": set()}
+    own, foreign = _namespaces(Path("/proc/self")), set[str]()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (
@@ -38,12 +41,15 @@ def traces(site: Site) -> dict[str, set[str]]:
             ):  # has ended; only its parent, the first of all, can reap it
                 continue
             if any(f"/{other}/" in (process / "cgroup").read_text() for other in others):
+                foreign |= _namespaces(process)
                 continue
             named = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
             if os.fsencode(site.folder) in named:
                 seen["processes"].add(process.name)
-            seen["namespaces"] |= {os.readlink(process / "ns" / kind) for kind in NAMESPACES}
-    seen["mounts"] = set(Path("/proc/self/mounts").read_text().splitlines())
+            seen["namespaces"] |= _namespaces(process)
+    seen["namespaces"] -= foreign - own  # whoever boots another cluster's node is for a moment in its network
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    seen["mounts"] = {line for line in mounts if not _of(OTHERS_MOUNTS, line)}
     seen["links"] = set(os.listdir("/sys/class/net"))
     seen["routes"] = set(run("ip", "route", "show", "table", "all").splitlines())
     seen["filters"] = {line for line in run("iptables-save").splitlines() if not line.startswith("#")}
@@ -103,7 +109,8 @@ def test_down_leaves_nothing_after_the_kit_was_killed_on_its_way_up(site: Site) 
     code = f"from tests.cluster.kit import kit, site; kit.up(site.Site({site.number}), nodes=1)"
     coming = subprocess.Popen([sys.executable, "-c", code])
     plane = ControlPlane(site, kit.prepare())
-    until(lambda: plane.machine.first_process is not None, what="the control plane boots", seconds=30)
+    booted = lambda: plane.machine.first_process is not None  # noqa: E731
+    until(booted, what="the control plane boots", seconds=PATIENCE_SECONDS)
     coming.kill()
     coming.wait()
     assert "namespaces" in left(before, site)
@@ -114,6 +121,10 @@ def test_down_leaves_nothing_after_the_kit_was_killed_on_its_way_up(site: Site) 
 def test_down_where_nothing_is_up_is_fine(site: Site) -> None:
     kit.down(site)
     kit.down(site)
+
+
+def _namespaces(process: Path) -> set[str]:
+    return {os.readlink(process / "ns" / kind) for kind in NAMESPACES}
 
 
 def _of(names: tuple[str, ...], text: str) -> bool:
