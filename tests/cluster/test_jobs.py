@@ -11,9 +11,19 @@ import pytest
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
 from elastic_runtime.platform.kubernetes.labels import all_of
 from elastic_runtime.platform.process.claim import claim
+from tests.cluster.jobs import ClusterJob
 from tests.cluster.kit import builder
 
 pytestmark = [pytest.mark.timeout(1200)]  # each wait has its own, shorter limit
+
+
+def begun(job: ClusterJob, *, workers: int) -> ClusterJob:
+    """It trains with all its workers; while one of them comes late, next to nothing is done without it."""
+    job.pace(2)
+    job.start().until_said(r"worker elasticdl-\S+ joined", times=workers)
+    job.pace(0.05)
+    job.until_training(workers)
+    return job
 
 
 def test_a_job_with_a_parameter_server_runs_from_the_command_to_nothing_left(
@@ -23,9 +33,7 @@ def test_a_job_with_a_parameter_server_runs_from_the_command_to_nothing_left(
     small = builder.images(cluster).base
     evaluated = ("--validation_data=/job/data", "--evaluation_steps=40")
     images = (f"--image_name={small}", f"--worker_image={job_image}")
-    job = make_job("--num_workers=2", "--num_epochs=2", *evaluated, *images)
-    job.pace(0.05)
-    job.start().until_training(workers=2)
+    job = begun(make_job("--num_workers=2", "--num_epochs=2", *evaluated, *images), workers=2)
     assert {name: pod.spec.containers[0].image for name, pod in job.pods().items()} == {
         "master": small,
         **dict.fromkeys(("ps-0", "worker-0", "worker-1"), job_image),
@@ -38,9 +46,8 @@ def test_a_job_with_a_parameter_server_runs_from_the_command_to_nothing_left(
 
 
 def test_what_the_job_commands_say_of_a_job_in_the_cluster(make_job) -> None:
-    job = make_job("--num_workers=1", "--num_epochs=100")  # for however long the commands take
-    job.pace(0.05)
-    job.start().until_training(workers=1)
+    job = begun(make_job("--num_workers=1", "--num_epochs=100"), workers=1)
+    job.pace(0.5)  # so that the first epoch lasts however long the commands take
     status = job.job("status")
     assert status.returncode == 0, status.stderr
     assert status.stdout.startswith("job j: running")
@@ -54,6 +61,7 @@ def test_what_the_job_commands_say_of_a_job_in_the_cluster(make_job) -> None:
     refused = job.job("clean")
     assert refused.returncode == 1
     assert "the job's master is running" in refused.stderr
+    job.pace(0.05)
     stopped = job.job("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert job.ends() == 130
@@ -80,6 +88,7 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
     ]
     summary = run / "summary.json"
     job.until(lambda: summary.exists() and json.loads(summary.read_text())["records_done"], "a shard is done")
+    job.pace(0.5)  # it shall not end before its master does
     assert job.accepted() == []  # nothing of the journal is in the ConfigMap
     secret = job.api.get_secret("elasticdl-j")
     assert base64.b64decode(secret.data["token"]).decode() != PLACEHOLDER
@@ -113,9 +122,7 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
 
 
 def test_deleting_all_pods_by_label_ends_the_job_for_good(make_job) -> None:
-    job = make_job("--num_workers=2")
-    job.pace(0.1)
-    job.start().until_training(workers=2)
+    job = begun(make_job("--num_workers=2", "--num_epochs=3"), workers=2)
     job.namespace.kubectl("delete", "pod", "-l", "elasticdl_job_name=j")
     assert job.ends() == 1
     assert "job j was deleted" in job.text()
