@@ -15,7 +15,7 @@ import pytest
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.pods import ExitCause, Phase, Platform, Pod, PodSpec, Watch
 
-SECONDS = 240
+SECONDS = 600
 LONG = "trap 'exit 75' TERM; echo on; sleep 1000 & wait $!"
 STUBBORN = "trap '' TERM; echo on; sleep 1000"
 
@@ -83,6 +83,7 @@ def on(world: World, scenario: Any) -> Any:
     return asyncio.run(run())
 
 
+@pytest.mark.timeout(900)
 class PlatformContract:
     """To be inherited beside a `world`."""
 
@@ -98,9 +99,9 @@ class PlatformContract:
     )
     def test_why_a_pod_ended_is_told(self, world, script, cause, code, words):
         async def scenario(platform):
-            spec = world.spec(0, script)
+            spec, watch = world.spec(0, script), await platform.watch()
             await platform.start(spec)
-            return await ended(platform, spec.name)
+            return await in_phase(watch, spec.name, Phase.ENDED)
 
         pod = on(world, scenario)
         assert (pod.cause, pod.exit_code) == (cause, code)

@@ -20,8 +20,18 @@ from tests.cluster.jobs import NOWHERE_AT_FIRST, SILENT_SECONDS
 from tests.cluster.kit import faults
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kit.objects import pod
-from tests.platform_contract import LONG, PlatformContract, ended, on, reached, running, until_logged
+from tests.platform_contract import (
+    LONG,
+    PlatformContract,
+    ended,
+    in_phase,
+    on,
+    reached,
+    running,
+    until_logged,
+)
 
+pytestmark = pytest.mark.timeout(900)  # each scenario has its own, shorter limit
 JOB = {"job_name": "j", "model_def": "m", "training_data": "/d", "image_pull_policy": "IfNotPresent"}
 SMALL = {"worker_resource_request": "cpu=10m,memory=16Mi", "worker_resource_limit": "cpu=1,memory=32Mi"}
 
@@ -148,9 +158,11 @@ def test_a_pod_that_its_node_says_nothing_of_is_given_up_and_made_anew(make_pods
     world = make_pods(cluster_spec=str(rules))
 
     async def scenario(platform):
-        spec = world.spec(0, LONG)
+        spec, watch = world.spec(0, LONG), await platform.watch()
         await platform.start(spec)
-        return await ended(platform, spec.name), await running(platform, spec)
+        lost = await in_phase(watch, spec.name, Phase.ENDED)
+        monkeypatch.setattr(state, "SILENT_SECONDS", 3600.0)  # a node that there is may be slow
+        return lost, await running(platform, spec)
 
     lost, again = on(world, scenario)
     assert lost.cause is ExitCause.NODE_LOST
@@ -163,11 +175,10 @@ def test_an_image_that_does_not_exist_is_waited_for_and_then_given_up(make_pods,
     world = make_pods(image_name="127.0.0.1:1/no/such:image")
 
     async def scenario(platform):
-        spec = world.spec(0, "true")
-        end = asyncio.create_task(ended(platform, spec.name))
+        spec, watch = world.spec(0, "true"), await platform.watch()
         await platform.start(spec)
-        waiting = await reached(platform, spec.name, Phase.PENDING)
-        pod = await end
+        waiting = await in_phase(watch, spec.name, Phase.PENDING)
+        pod = await in_phase(watch, spec.name, Phase.ENDED)
         await platform.stop(spec.name, 1)
         return waiting, pod, await platform.list(ended=True)
 
@@ -278,10 +289,8 @@ def test_a_master_that_is_being_deleted_starts_nothing_more(make_pods, namespace
 
     async def scenario(platform):
         await running(platform, world.spec(0, LONG))
-        await asyncio.to_thread(
-            namespace.kubectl, "delete", "pod", "-l", "elasticdl_job_name=j", "--wait=false"
-        )
-        await ended(platform, world.spec(0, "").name)
+        delete = ("delete", "pod", "-l", "elasticdl_job_name=j", "--wait=false")
+        await ended_after(platform, world.spec(0, "").name, lambda: namespace.kubectl(*delete))
         made = await platform.start(world.spec(1, LONG))
         return made, await platform.list()
 
