@@ -29,6 +29,7 @@ from tests.cluster.kit.cluster import PATIENCE_SECONDS
 from tests.cluster.kit.namespace import Namespace
 from tests.journal_contract import JournalContract, Watched, read, write
 
+pytestmark = pytest.mark.timeout(900)  # each wait has its own, shorter limit
 NAME = "elasticdl-j"
 
 
@@ -40,7 +41,7 @@ def found(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def api(namespace: Namespace, found: Any) -> Iterator[Api]:
-    made = Api(Connection(found, patience=60), namespace.name)
+    made = Api(Connection(found, patience=PATIENCE_SECONDS), namespace.name)
     yield made
     made.close()
 
