@@ -27,6 +27,7 @@ from elastic_runtime.platform.kubernetes.objects import Blueprint
 from elastic_runtime.platform.kubernetes.submission import by_hand
 from elastic_runtime.platform.pods import PodSpec, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
+from tests.cluster.kit.cluster import PATIENCE_SECONDS
 from tests.cluster.kit.commands import until
 from tests.cluster.kit.namespace import Namespace
 from tests.platform_contract import ended
@@ -35,6 +36,7 @@ ROLE, BINDING = yaml.safe_load_all(
     (Path(__file__).parents[2] / "manifests" / "elasticdl-rbac.yaml").read_text()
 )
 RIGHTS = {(kind, verb) for rule in ROLE["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
+pytestmark = pytest.mark.timeout(900)  # each wait has its own, shorter limit
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 
@@ -47,7 +49,7 @@ class Account:
         admin["users"][0]["user"] = {"token": namespace.kubectl("create", "token", "default").strip()}
         (folder / "kubeconfig").write_text(yaml.safe_dump(admin))
         monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-        self._line = Connection(configuration(force_kube_config_file=True), patience=0)
+        self._line = Connection(configuration(force_kube_config_file=True), patience=60)
 
     def grant(self, rights: set[tuple[str, str]]) -> None:
         """Give it the manifest's role, but with these rights; return once the API knows of them."""
@@ -55,7 +57,8 @@ class Account:
         rules = [{"apiGroups": [""], "resources": [kind], "verbs": [verb]} for kind, verb in rights]
         self.namespace.apply({**copy.deepcopy(ROLE), "rules": rules}, copy.deepcopy(BINDING))
         whole = before | {("", kind, verb) for kind, verb in rights}
-        until(lambda: self.rights(self.namespace.name) == whole, what="the rights are granted", seconds=30)
+        granted = lambda: self.rights(self.namespace.name) == whole  # noqa: E731
+        until(granted, what="the rights are granted", seconds=PATIENCE_SECONDS)
 
     def rights(self, namespace: str) -> set[tuple[str, str, str]]:
         """API group, resource and verb of all that the API says this account may do there."""
@@ -107,9 +110,10 @@ async def life(spec: JobSpec) -> None:
 
 @contextmanager
 def first_warning(said: asyncio.Future[str]) -> Iterator[None]:
-    """What a thread says that tries again and again: a watch, for one, is never given up."""
+    """Of a refusal, by a thread that tries again and again: a watch, for one, is never given up."""
     loop, listener = said.get_loop(), logging.Handler(logging.WARNING)
     tell = lambda words: said.done() or said.set_result(words)  # noqa: E731
+    listener.addFilter(lambda record: "forbidden" in record.getMessage())  # a slow answer is no refusal
     listener.emit = lambda record: loop.call_soon_threadsafe(tell, record.getMessage())
     logging.getLogger("elastic_runtime").addHandler(listener)
     try:
@@ -131,8 +135,8 @@ def refused_to(namespace: Namespace) -> str:
         warned: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         with first_warning(warned):
             living = asyncio.create_task(life(spec))
-            done, _ = await asyncio.wait({living, warned}, timeout=180, return_when=asyncio.FIRST_COMPLETED)
-            assert done, "neither refused nor at its end after 180 s"
+            done, _ = await asyncio.wait({living, warned}, timeout=400, return_when=asyncio.FIRST_COMPLETED)
+            assert done, "neither refused nor at its end after 400 s"
             living.cancel()
             try:
                 await living
