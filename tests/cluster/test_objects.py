@@ -24,6 +24,7 @@ from tests.cluster.kit.namespace import Namespace
 from tests.unit.platform.kubernetes.plans import TUTORIAL
 from tests.unit.spec.tutorials import COMMANDS, typed
 
+pytestmark = pytest.mark.timeout(900)  # each wait has its own, shorter limit
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NOBODY = Owner(
     kind="ConfigMap", api_version="v1", name="elasticdl-j", uid="00000000-0000-0000-0000-000000000000"
@@ -333,7 +334,7 @@ def with_claim(cluster: Cluster, namespace: Namespace, name: str, folder: Path) 
     namespace.apply(claim)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_a_demo_needs_nobody_but_its_master(namespace: Namespace, job_image: str, tmp_path: Path) -> None:
     """Applied by hand, with the image, model and data of a test: it trains, and only its pod is left."""
     folder = ClusterJob(namespace, tmp_path / "job", job_image).folder
@@ -350,7 +351,7 @@ def test_a_demo_needs_nobody_but_its_master(namespace: Namespace, job_image: str
         *(f"--volume=host_path={folder},mount_path=/job", *bound(RESOURCES)),
     ]
     namespace.apply(pod)
-    namespace.wait_for_phase("Succeeded", "pod/elasticdl-test-mnist-master", seconds=400)
+    namespace.wait_for_phase("Succeeded", "pod/elasticdl-test-mnist-master", seconds=900)
     assert "job test-mnist succeeded" in namespace.kubectl("logs", "elasticdl-test-mnist-master")
     left = "configmap,secret,service,pod"
     gone = (
