@@ -17,6 +17,8 @@ from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
 from elastic_runtime.rpc.token import token_from_environment
 
 _ANSWER_SECONDS = 5.0
+_STOP_SECONDS = 60.0
+"""A busy master is waited for: nobody else can end the job in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def state(run: Run) -> State:
 
 def ask_to_stop(run: Run, reason: str) -> None:
     """Ask the master to drain the job, save and end."""
-    _ask(run, "Stop", master_pb2.StopRequest(reason=reason))
+    _ask(run, "Stop", master_pb2.StopRequest(reason=reason), seconds=_STOP_SECONDS)
 
 
 def plain(message: Message) -> dict[str, Any]:
@@ -56,14 +58,14 @@ def plain(message: Message) -> dict[str, Any]:
     return {field.name: _value(field, getattr(message, field.name)) for field in fields}
 
 
-def _ask(run: Run, method: str, request: Message) -> Any:
+def _ask(run: Run, method: str, request: Message, *, seconds: float | None = None) -> Any:
     address = run.read("master.addr")
     if ":" not in address:
         raise ElasticError("the job has no master", where=run.job)
     stub: Any = master_pb2_grpc.MasterStub
     with channel.connect(address, token=run.read("token") or token_from_environment()) as connection:
         try:
-            return getattr(stub(connection), method)(request, timeout=_ANSWER_SECONDS)
+            return getattr(stub(connection), method)(request, timeout=seconds or _ANSWER_SECONDS)
         except grpc.RpcError as error:
             reason = error.details() if isinstance(error, grpc.Call) else error
             raise ElasticError(f"the master does not answer: {reason}", where=run.job) from None
