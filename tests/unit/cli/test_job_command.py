@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import json_format
 from standin_master import STATUS
 
+from elastic_runtime.cli import state
 from elastic_runtime.cli.job import merged
 from elastic_runtime.cli.main import main
 from elastic_runtime.cli.processes import hold, processes_of, wait
@@ -31,7 +32,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def master(folder, request):
+def master(folder, request, monkeypatch):
+    monkeypatch.setattr(state, "_ANSWER_SECONDS", 60.0)  # it is there, however slow
     options = getattr(request, "param", "")
     with subprocess.Popen(
         [sys.executable, STANDIN, str(folder), "--job_name=mnist", "elastic_runtime", options],
