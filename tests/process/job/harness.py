@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from elastic_runtime.cli import runs
-from elastic_runtime.cli.state import state
+from elastic_runtime.cli import state as states
 from elastic_runtime.data.example import encode
 from elastic_runtime.data.recordio import Writer
 from elastic_runtime.errors import ElasticError
@@ -35,6 +36,8 @@ ZOO = Path(__file__).parent / "zoo"
 SECONDS = 400.0
 ORPHAN_SECONDS = 300
 """So long pods wait for the next master: on a busy machine it may take more than the default to be there."""
+ANSWER_SECONDS = 60.0
+"""A master that is only slow shall not be taken for one that is gone, whose files tell what was before."""
 LOOK = 0.05
 _TEMPORARY = re.compile(r"\..+|.*\.(tmp|unfinished)")
 
@@ -141,7 +144,8 @@ class Run:
         """What the master says; without one, what it last wrote."""
         if not self.folder.exists():
             return master_pb2.StatusReply()
-        return state(self._run).reply
+        with mock.patch.object(states, "_ANSWER_SECONDS", ANSWER_SECONDS):
+            return states.state(self._run).reply
 
     def pids(self) -> dict[str, int]:
         """The job's running pods but the master."""
@@ -170,10 +174,11 @@ class Run:
         """Wait until the condition holds; the job must go on meanwhile."""
         deadline = time.monotonic() + seconds
         while True:
+            is_over = self.master is not None and self.master.poll() is not None  # it may be so by its end
             with contextlib.suppress(ElasticError, FileNotFoundError):
                 if found := condition():
                     return found
-            assert self.master is None or self.master.poll() is None, f"ended before: {what}\n{self.report()}"
+            assert not is_over, f"ended before: {what}\n{self.report()}"
             assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}\n{self.report()}"
             time.sleep(LOOK)
 
@@ -306,7 +311,14 @@ def _is(pod: str, short: str, name: str) -> bool:
 
 
 def _marked(pid: int, pod: str) -> bool:
-    return f"ELASTICDL_POD={pod}" in _words(pid, "environ") and not _is_dead(pid)
+    """Whether the process is that pod; while it becomes another program it shows no environment."""
+    for _ in range(1000):
+        if _is_dead(pid):
+            return False
+        if any(words := _words(pid, "environ")):
+            return f"ELASTICDL_POD={pod}" in words
+        time.sleep(0.01)
+    return False
 
 
 def _processes(job: str) -> Iterator[tuple[int, Sequence[str]]]:
