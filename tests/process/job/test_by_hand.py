@@ -23,6 +23,7 @@ def test_master_and_worker_by_hand_train_two_epochs_and_both_end_well(data: Path
         *("--minibatch_size=10", "--codec_type=tf_example", "--log_level=INFO", f"--port={port}"),
     ]
     worker = ["--worker_id=1", model, f"--master_addr=localhost:{port}", "--log_level=INFO"]
+    worker.append("--orphan_timeout=300")  # the master may take long to be there
     running = []
     for module, arguments in (("worker", worker), ("master", master)):  # either may be first
         with (tmp_path / f"{module}.txt").open("w") as output:
@@ -31,7 +32,7 @@ def test_master_and_worker_by_hand_train_two_epochs_and_both_end_well(data: Path
                 subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output, stderr=output)
             )
     try:
-        codes = [process.wait(240) for process in running]
+        codes = [process.wait(400) for process in running]
     finally:
         for process in running:
             process.kill()

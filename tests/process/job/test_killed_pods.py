@@ -82,8 +82,10 @@ def test_a_parameter_server_killed_while_the_final_model_is_evaluated_costs_only
 ) -> None:
     run = make_run("--num_workers=2", f"--validation_data={data}", model="judged")
     run.pace(0.01)  # of each record evaluated, too
-    run.start().until_done(1200)
-    run.pace(0.05)
+    run.start().until_done(1100)
+    run.pace(0.05)  # lest the evaluation is over before the kill
+    run.until_done(1200)
+    run.pace(0.2)  # nor before there is another server, which may take long
     run.kill("ps-0")
     back_to(run, r"the workers' freshest copy")
     assert not run.events(events.Evaluation)
@@ -151,8 +153,12 @@ def back_to(run: Run, source: str, count: int = 1) -> tuple[int, int]:
     )
     assert found
     said = [(int(m[1]), int(m[2])) for m in re.finditer(pattern, run.text())][-1]
-    assert said == [(event.version, event.records_again) for event in run.events(events.ModelRestored)][-1]
+    run.until(lambda: said in restored(run), "what is said is on record")  # which comes after it
     return said
+
+
+def restored(run: Run) -> list[tuple[int, int]]:
+    return [(event.version, event.records_again) for event in run.events(events.ModelRestored)]
 
 
 def test_a_worker_killed_while_it_gives_its_copy_to_a_new_parameter_server_is_replaced_by_another_copy(

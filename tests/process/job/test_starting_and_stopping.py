@@ -49,13 +49,14 @@ def test_interrupted_once_a_job_saves_and_the_same_command_goes_on_to_an_exact_e
 
     run.start("--restart")
     assert run.assert_right_end()["records_retrained"] == 0
-    assert len(re.findall(r"\] worker \S+ joined", run.text())) == 2 * 3
+    assert len(re.findall(r"\] pod \S+-worker-\d+ runs ", run.text())) == 2 * 3
 
 
 def test_interrupted_twice_a_job_stops_at_once(make_run: MakeRun) -> None:
     run = make_run("--num_workers=1")
     run.pace(0.2)
     run.start().until_training(workers=1)
+    run.hold()  # so that it has not stopped yet at the second time
     run.send(signal.SIGINT)
     run.until_said("stopping: interrupted")
     run.send(signal.SIGINT)
@@ -64,7 +65,7 @@ def test_interrupted_twice_a_job_stops_at_once(make_run: MakeRun) -> None:
 
 def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(make_run: MakeRun) -> None:
     run = make_run(
-        "--num_workers=2", "--orphan_timeout=4", "--relaunch_on_worker_failure=0", "--num_epochs=0"
+        "--num_workers=2", "--orphan_timeout=12", "--relaunch_on_worker_failure=0", "--num_epochs=0"
     )
     run.pace(0.01)
     run.start().until_training(workers=2)
@@ -80,7 +81,7 @@ def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(m
     assert [event for event in given_back if event.records] == [], "the shard in hand was finished"
 
     run.kill_master()
-    run.until_gone(60)
+    run.until_gone(300)
 
     run.start()
     run.until_training(workers=2)
