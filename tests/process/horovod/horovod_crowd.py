@@ -17,7 +17,7 @@ from horovod.runner.http.http_server import RendezvousServer
 PROGRAM = Path(__file__).with_name("horovod_member.py")
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "HOROVOD_LOG_LEVEL": "fatal", "TF_NUM_INTRAOP_THREADS": "1"}
 STARTING = 120.0  # TensorFlow is imported, perhaps on a machine with much else to do
-PATIENCE = 25.0  # for what takes a second; gloo's own timeout is longer
+PATIENCE = 75.0  # for what takes a second; gloo's own timeout is longer
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Member:
 class Rendezvous:
     """A key-value server for one world of `size`; what a member needs to find it."""
 
-    def __init__(self, size: int, *, timeout: int = 30) -> None:
+    def __init__(self, size: int, *, timeout: int = 90) -> None:
         self.size, self._timeout, self._server = size, timeout, RendezvousServer()
         self._port = self._server.start()
         hosts = ",".join(f"member{rank}:1" for rank in range(size))
@@ -138,7 +138,7 @@ class Crowd:
             member.end()
 
 
-def form(members: list[Member], *, timeout: int = 30) -> None:
+def form(members: list[Member], *, timeout: int = 90) -> None:
     """A new world of these members, the first of them as rank 0."""
     rendezvous = Rendezvous(len(members), timeout=timeout)
     for rank, member in enumerate(members):

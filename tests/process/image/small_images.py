@@ -80,14 +80,14 @@ def archive(files: dict[str, bytes]) -> bytes:
 def get(address: str, path: str) -> Any:
     """What a registry says to a question of ours, and the digest of that."""
     request = urllib.request.Request(f"http://{address}/v2/{path}", headers={"Accept": ACCEPTED})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
         content = answer.read()
         return json.loads(content), digest_of(content)
 
 
 def blob(address: str, repository: str, digest: str) -> bytes:
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-        f"http://{address}/v2/{repository}/blobs/{digest}", timeout=20
+        f"http://{address}/v2/{repository}/blobs/{digest}", timeout=60
     ) as answer:
         return bytes(answer.read())
 

@@ -20,7 +20,7 @@ from harness import Run
 from tests.cluster.kit import s3
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
-STARTS_WITHIN_SECONDS = 60.0
+STARTS_WITHIN_SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_conversion_writes_into_a_store(bucket: s3fs.S3FileSystem, tmp_path: P
         [*command, "mnist", "s3://bucket/mnist", "--sample"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert made.returncode == 0, made.stderr
@@ -101,7 +101,7 @@ def test_a_conversion_writes_into_a_store(bucket: s3fs.S3FileSystem, tmp_path: P
         [*command, "verify", "s3://bucket/mnist/train"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert seen.returncode == 0, seen.stderr

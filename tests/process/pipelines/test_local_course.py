@@ -147,7 +147,7 @@ def test_two_at_once_in_one_folder_show_each_their_own_results(command, tmp_path
         )
         for start in (30, 40)
     }
-    said = {start: run.communicate(timeout=120)[0] for start, run in started.items()}
+    said = {start: run.communicate(timeout=500)[0] for start, run in started.items()}
     assert {start: re.findall(r"^first +.*: (\d+)$", text, re.MULTILINE) for start, text in said.items()} == {
         30: ["30"],
         40: ["40"],

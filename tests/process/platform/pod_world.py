@@ -41,10 +41,17 @@ class World:
 
 
 def _environment(pid: int) -> list[bytes]:
+    """A process that is just becoming another program shows none for a moment; the kernel's own never."""
+    process = Path(f"/proc/{pid}")
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        for _ in range(200):
+            if found := (process / "environ").read_bytes():
+                return found.split(b"\0")
+            (process / "exe").readlink()
+            time.sleep(0.001)
     except OSError:
-        return []
+        pass
+    return []
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

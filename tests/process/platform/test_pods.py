@@ -160,7 +160,7 @@ def test_stop_lets_a_pod_end_by_itself(world):
     async def scenario():
         await world.platform.start(world.python("w", code))
         await until_logged(world.platform, "w", "on")
-        await world.platform.stop("w", 30)
+        await world.platform.stop("w", 120)
         return await ended(world.platform, "w")
 
     assert run(scenario()).cause is ExitCause.DRAINED
@@ -192,7 +192,7 @@ def test_a_pods_children_do_not_outlive_it(world, end):
 
 
 def test_stop_all_ends_stubborn_pods_sooner_than_one_after_the_other(world):
-    grace = 3
+    grace = 6
 
     async def scenario():
         names = [f"w-{n}" for n in range(8)]

@@ -75,7 +75,7 @@ def parameter_server(master_addr, *options):
 @contextlib.contextmanager
 def worker(address):
     client = PSClient(
-        [address], worker="w", incarnation="1", token="secret", era=1, use_async=False, timeout=30
+        [address], worker="w", incarnation="1", token="secret", era=1, use_async=False, timeout=SECONDS
     )
     try:
         yield client
@@ -119,7 +119,7 @@ def test_joins_serves_reports_snapshots_and_leaves_when_told():
 
 def test_outlives_its_master_and_tells_the_successor_what_it_holds(tmp_path):
     address = tmp_path / "address"
-    with parameter_server(f"@{address}") as process:
+    with parameter_server(f"@{address}", f"--orphan_timeout={SECONDS}") as process:
         with Master() as first:
             address.write_text(first.address)
             member = first.joined.get(timeout=SECONDS)

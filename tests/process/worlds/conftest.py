@@ -78,7 +78,7 @@ class Worlds:
     def store(self) -> str:
         """Where a new world meets."""
         store = Store()
-        port = asyncio.run_coroutine_threadsafe(store.open("127.0.0.1"), self._loop).result(10)
+        port = asyncio.run_coroutine_threadsafe(store.open("127.0.0.1"), self._loop).result(60)
         self._stores.append(store)
         return f"127.0.0.1:{port}"
 
