@@ -13,7 +13,7 @@ from elastic_runtime.platform.pods import Pod, PodSpec, Role
 from elastic_runtime.platform.process import ProcessPlatform
 
 MARK = "TEST_RUN_FOLDER"
-SECONDS = 60
+SECONDS = 240
 
 
 class World:
