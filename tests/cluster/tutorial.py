@@ -27,7 +27,7 @@ from tests.cluster.kit.namespace import Namespace
 
 PAGES = builder.ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"<!-- (block|file): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
-SECONDS = 480.0
+SECONDS = 1200.0
 LOOK = 0.2
 Changes = Mapping[str, str | Callable[[re.Match[str]], str]]
 NO_SOURCES = shutil.ignore_patterns(
