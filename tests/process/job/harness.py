@@ -187,10 +187,14 @@ class Run:
         self.until(lambda: self.status().records_done >= records, f"{records} records done")
 
     def until_training(self, workers: int) -> None:
-        """Wait until so many workers have joined and work."""
-        self.until(
-            lambda: len(self.members()) >= workers and self.status().version > 0, f"{workers} workers train"
-        )
+        """Wait until so many workers have joined, and each of them has made a step."""
+        logs = self.folder / "logs"
+
+        def trained() -> bool:
+            members = [(logs / f"{pod}.log").read_text(errors="replace") for pod in self.members()]
+            return sum("Loss = " in log for log in members) >= workers and self.status().version > 0
+
+        self.until(trained, f"{workers} workers train")
 
     def until_joined(self, *names: str) -> None:
         """Wait until these workers are there."""

@@ -83,14 +83,13 @@ def test_a_job_abandoned_by_its_master_ends_and_a_drained_worker_costs_nothing(m
     run.kill_master()
     run.until_gone(300)
 
-    run.start()
-    run.until_training(workers=2)
+    run.start().until(lambda: len(run.members()) == 2, "two workers have joined")
     stopped = run.job("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped" in stopped.stdout
     run.assert_right_end(130, "stopped", exact=False)
 
-    run.start().until_training(workers=2)
+    run.start().until(lambda: len(run.members()) == 2, "two workers have joined")
     refused = run.job("clean")
     assert refused.returncode == 1
     assert "is alive" in refused.stderr
