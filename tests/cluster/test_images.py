@@ -182,7 +182,9 @@ def test_a_pod_of_any_user_runs_the_base_image(images: Images, namespace: Namesp
     script = (
         "cd && touch mine && python -m elastic_runtime.master --help && python -m elastic_runtime.ps --help"
     )
-    told = namespace.output(pod("master", images.base, "sh", "-c", script, securityContext=anybody))
+    namespace.apply(pod("master", images.base, "sh", "-c", script, securityContext=anybody))
+    namespace.wait_for_phase("Succeeded", "pod/master", seconds=600)  # its node has to pull the image
+    told = namespace.kubectl("logs", "master")
     assert "--training_data" in told
     assert "--ps_id" in told
 
@@ -280,6 +282,8 @@ def test_a_registry_without_tls_is_told_as_such(tmp_path: Path) -> None:
 
 def manifest(address: str) -> dict[str, Any]:
     request = urllib.request.Request(address, headers={"Accept": MANIFEST})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        request, timeout=PATIENCE_SECONDS
+    ) as answer:
         found: dict[str, Any] = json.load(answer)
     return found

@@ -33,7 +33,9 @@ def test_a_pod_finds_the_models_and_the_runtime_in_it(
             insecure_registries=registry,
         )
     script = "find /model_zoo -type f -exec cat {} + && python -m elastic_runtime.ps --help"
-    told = namespace.output(pod("ps", name, "sh", "-c", script, securityContext=ANYBODY))
+    namespace.apply(pod("ps", name, "sh", "-c", script, securityContext=ANYBODY))
+    namespace.wait_for_phase("Succeeded", "pod/ps", seconds=600)  # its node has to pull the image
+    told = namespace.kubectl("logs", "ps")
     assert told.startswith("VERSION = 'new'\n")
     assert "VERSION = 'old'" not in told
     assert "--ps_id" in told

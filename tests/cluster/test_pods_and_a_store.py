@@ -15,7 +15,8 @@ from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.test_step_as_master import MORE_RIGHTS, StepPod
 
-pytestmark = pytest.mark.timeout(1800)  # the first time an image is built
+SECONDS = 900.0
+pytestmark = pytest.mark.timeout(3600)  # the first time an image is built
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_workers_read_their_shards_from_the_store_and_one_writes_the_model_there
         *("--format=mnist", f"--output=s3://{store.bucket}/{place}"),
         *("--dataset=/job/out/dataset", "--samples=/job/out/samples"),
     )
-    assert step.exit_code(converting) == 0, step.log(converting)
+    assert step.exit_code(converting, SECONDS) == 0, step.log(converting)
     assert store.keys(f"{place}/train/")
 
     training = step.attempt(
@@ -59,7 +60,7 @@ def test_workers_read_their_shards_from_the_store_and_one_writes_the_model_there
         *("--minibatch_size=64", "--num_minibatches_per_task=8"),
         *(word for word in bound(RESOURCES) if not word.startswith("--master")),
     )
-    assert step.exit_code(training) == 0, f"{step.log(training)}\n{step.report()}"
+    assert step.exit_code(training, SECONDS) == 0, f"{step.log(training)}\n{step.report()}"
     assert json.loads((step.folder / "out" / "metrics").read_text())["records"] == 6000
     assert f"{step.namespace.name}/model/model.keras" in store.keys(f"{step.namespace.name}/model/")
     delivered = step.folder / "out" / "model"
