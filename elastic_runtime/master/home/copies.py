@@ -1,7 +1,7 @@
 """The last resort when a part of the model is lost without a checkpoint: the copies that workers have.
 
 Every worker that has trained says which version its copy is of; the freshest is uploaded to the parameter
-servers, the next one if that fails.
+servers. If that fails the next attempt prefers another's, and comes back to it if nobody else has one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.master.home.base import Origin
@@ -19,7 +20,12 @@ from elastic_runtime.rpc import master_pb2
 log = logging.getLogger(__name__)
 
 OFFER_SECONDS = 30.0
+"""How long a fresher copy than those offered is waited for."""
+ONLY_OFFER_SECONDS = 90.0
+"""How much longer where nobody has offered one: without it the model is back at its beginning."""
 UPLOAD_SECONDS = 120.0
+UPLOADS = 3
+"""So often the copy of one worker is tried."""
 
 
 class Copies:
@@ -28,7 +34,7 @@ class Copies:
     def __init__(self, members: Members) -> None:
         self._members = members
         self._offers: dict[str, tuple[int, asyncio.Future[bool]]] = {}
-        self._unfit: set[str] = set()  # their upload failed
+        self._failures: Counter[str] = Counter()  # uploads of each worker's copy
         self._uploader = ""
         self._changed = asyncio.Event()
         self._order: master_pb2.Order | None = None  # while copies are looked for
@@ -44,10 +50,9 @@ class Copies:
         offer = master_pb2.OfferCopyOrder(era=era, ps_addresses=addresses)
         self._order = master_pb2.Order(offer_copy=offer)
         self._members.tell_workers(self._order)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(OFFER_SECONDS):
-                while self._silent() or not self._offers:  # without any worker there is no hurry
-                    await self._news()
+        # Without any worker there is no hurry.
+        await self._until(lambda: bool(self._offers) and not self._silent(), OFFER_SECONDS)
+        await self._until(lambda: bool(self._fit()) or not self._silent(), ONLY_OFFER_SECONDS)
         self._order = None
         return await self._upload_best()
 
@@ -84,17 +89,22 @@ class Copies:
         trained = {c.member.name for c in self._members.of(master_pb2.ROLE_WORKER) if c.member.era}
         return trained - self._offers.keys()
 
-    async def _news(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    def _fit(self) -> list[str]:
+        """Whose copy may be used: those that have failed least first, and of these the freshest."""
+        fit = [n for n, offer in self._offers.items() if offer[0] >= 0 and self._failures[n] < UPLOADS]
+        return sorted(fit, key=lambda name: (self._failures[name], -self._offers[name][0]))
 
     async def _upload_best(self) -> Origin:
-        fit = {
-            name: offer for name, offer in self._offers.items() if offer[0] >= 0 and name not in self._unfit
-        }
         try:
-            for name in sorted(fit, key=lambda name: -fit[name][0]):
-                version, decision = fit[name]
+            for name in self._fit():
+                version, decision = self._offers[name]
                 if not decision.done():  # its worker is still there
                     await self._upload(name, version, decision)
                     return Origin("copy", version=version)
@@ -110,7 +120,7 @@ class Copies:
         try:
             await asyncio.wait_for(self._uploaded, UPLOAD_SECONDS)
         except (ElasticError, TimeoutError) as problem:
-            self._unfit.add(name)
+            self._failures[name] += 1
             what = f"the copy of version {version} could not be used: {problem or 'no answer'}"
             raise ElasticError(what, where=name) from problem
         finally:

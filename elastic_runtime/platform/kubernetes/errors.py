@@ -108,7 +108,7 @@ def of_status(answer: Mapping[str, Any]) -> ApiError:
     kind, remedy = _KINDS.get(code, ApiError), ""
     if code == 401:
         message, remedy = f"the cluster does not know who this is ({message})", _LOGIN_REMEDY
-    elif code == 403 and "exceeded quota" in message:
+    elif code == 403 and ("exceeded quota" in message or "status unknown for quota" in message):
         kind, remedy = NoQuota, "ask for less, free something, or have the quota raised"
     elif code == 403 and "no PriorityClass" in message:
         remedy = "kubectl apply -f manifests/elasticdl-priorities.yaml makes `high` and `low`"
