@@ -83,6 +83,7 @@ def train(
     orphan_timeout: float = 0,
     image_name: str = "",
     worker_image: str = "",
+    ps_image: str = "",
     image_pull_policy: str = "Always",
     volume: str = "",
     node_selector: str = "",
@@ -176,6 +177,7 @@ def train(
             default: 30 as processes, 300 on Kubernetes.
         image_name: Image of all pods.
         worker_image: Image of workers and parameter servers; default: image_name.
+        ps_image: Image of parameter servers, which need no TensorFlow; default: worker_image.
         image_pull_policy: When nodes pull the image; one of Always, IfNotPresent, Never.
         volume: Mounts of every pod: claim_name=c,mount_path=/a;host_path=/b,mount_path=/b; also sub_path,
             type, volume_name.

@@ -91,6 +91,9 @@ class Kubernetes(Group):
 
     image_name: Image = flag("", "image of all pods", takes=JOB)
     worker_image: Image = flag("", "image of workers and parameter servers", takes=JOB, shown="image_name")
+    ps_image: Image = flag(
+        "", "image of parameter servers, which need no TensorFlow", takes=JOB, shown="worker_image"
+    )
     base_image: Image = flag("", "image to build the job's image on", takes=JOB)
     docker_image_repository: Image = flag("", "where to push the image built for this job", takes=JOB)
     extra_pypi_index: Text = flag("", "additional package index for building the image", takes=JOB)

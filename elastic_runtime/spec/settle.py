@@ -25,7 +25,7 @@ Rule = Callable[[SimpleNamespace, Set[str]], Iterator[str]]
 
 _ORPHAN_TIMEOUT = {"process": 30.0, "kubernetes": 300.0}
 _RUNS = {"process": "runs", "kubernetes": "/elasticdl/runs"}
-_NAMES_AN_IMAGE = ("image_name", "worker_image", "base_image", "docker_image_repository")
+_NAMES_AN_IMAGE = ("image_name", "worker_image", "ps_image", "base_image", "docker_image_repository")
 
 
 def settle(spec: JobSpec) -> tuple[dict[str, Any], list[str]]:

@@ -29,14 +29,14 @@ def begun(job: ClusterJob, *, workers: int) -> ClusterJob:
 def test_a_job_with_a_parameter_server_runs_from_the_command_to_nothing_left(
     make_job, cluster, job_image
 ) -> None:
-    """Its master runs in the small image, which has no TensorFlow."""
+    """Its master and its parameter server run in the small image, which has no TensorFlow."""
     small = builder.images(cluster).base
     evaluated = ("--validation_data=/job/data", "--evaluation_steps=40")
-    images = (f"--image_name={small}", f"--worker_image={job_image}")
+    images = (f"--image_name={small}", f"--ps_image={small}", f"--worker_image={job_image}")
     job = begun(make_job("--num_workers=2", "--num_epochs=2", *evaluated, *images), workers=2)
     assert {name: pod.spec.containers[0].image for name, pod in job.pods().items()} == {
-        "master": small,
-        **dict.fromkeys(("ps-0", "worker-0", "worker-1"), job_image),
+        **dict.fromkeys(("master", "ps-0"), small),
+        **dict.fromkeys(("worker-0", "worker-1"), job_image),
     }
     job.pace(0)
     verdict = job.assert_right_end(epochs=2)

@@ -72,10 +72,14 @@ def inside(
 
 
 def _image(job: JobSpec, role: Role) -> str:
-    named = [job.image_name, job.worker_image] if role is Role.MASTER else [job.worker_image, job.image_name]
-    if not any(named):
-        raise InputError("no image is named", where="--image_name", remedy="--image_name=registry/name:tag")
-    return named[0] or named[1]
+    named = {
+        Role.MASTER: (job.image_name, job.worker_image),
+        Role.PS: (job.ps_image, job.worker_image, job.image_name),
+        Role.WORKER: (job.worker_image, job.image_name),
+    }
+    for image in filter(None, named[role]):
+        return image
+    raise InputError("no image is named", where="--image_name", remedy="--image_name=registry/name:tag")
 
 
 def _amounts(job: JobSpec, role: Role) -> tuple[str, str]:

@@ -29,7 +29,10 @@ SYNTAX = {
         for role in ("master", "worker", "ps")
         for bound, value in (("request", "cpu=1"), ("limit", "cpu=2,gpu=1"))
     },
-    **{name: st.just("registry:5000/a/b:tag") for name in ("image_name", "worker_image", "base_image")},
+    **{
+        name: st.just("registry:5000/a/b:tag")
+        for name in ("image_name", "worker_image", "ps_image", "base_image")
+    },
     "docker_image_repository": st.just("registry/a/"),
     **{name: st.sampled_from(["s3://bucket/a", "gs://b/c"]) for name in ("checkpoint_dir", "output")},
 }

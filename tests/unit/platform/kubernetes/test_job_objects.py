@@ -139,6 +139,12 @@ def test_an_image_for_workers_is_that_of_parameter_servers_too():
     assert images == ["registry/m:1", "registry/w:1", "registry/w:1"]
 
 
+def test_parameter_servers_may_have_an_image_of_their_own():
+    blueprint = plan("--worker_image=registry/w:1", "--ps_image=registry/p:1")
+    images = [container(each).image for each in everything(blueprint) if isinstance(each, client.V1Pod)]
+    assert images == ["registry/m:1", "registry/p:1", "registry/w:1"]
+
+
 @pytest.mark.parametrize("policy", ["Always", "IfNotPresent", "Never"])
 def test_children_inherit_the_pull_policy(policy):
     pods = everything(plan(f"--image_pull_policy={policy}"))[-3:]
