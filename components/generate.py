@@ -49,7 +49,9 @@ def main() -> int:
 
 
 def _component(name: str) -> Any:
-    return getattr(importlib.import_module(f".{name}.component", __package__), name)
+    """As its file says now: it may have been read before it was written anew."""
+    module = importlib.import_module(f".{name}.component", __package__)
+    return getattr(importlib.reload(module), name)
 
 
 def _compiled(component: Any) -> str:
