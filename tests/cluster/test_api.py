@@ -241,7 +241,8 @@ def test_an_account_without_rights_is_told_what_it_may_not_do_and_what_cures_it(
         other.create_pod(sleeper(namespace))
     account = f'User "system:serviceaccount:{namespace.name}:default" cannot create resource "pods"'
     assert f"pods is forbidden: {account}" in str(refused.value)
-    assert "(kubectl apply -f manifests/elasticdl-rbac.yaml)" in str(refused.value)
+    remedy = f"(kubectl apply -n {namespace.name} -f manifests/elasticdl-rbac.yaml)"
+    assert remedy in str(refused.value)
     assert (api.may("create", "pods"), other.may("create", "pods")) == (True, False)
     namespace.kubectl("create", "role", "logs", "--verb=get", "--resource=pods/log")
     namespace.kubectl(

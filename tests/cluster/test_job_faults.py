@@ -370,7 +370,7 @@ def test_without_rights_the_manifest_that_gives_them_is_named(make_job, namespac
     assert job.start().ends() == 1
     said = re.search(r'\S+ is forbidden: User "system:serviceaccount:\S+:default" cannot', job.text())
     assert said, job.text()
-    assert "kubectl apply -f manifests/elasticdl-rbac.yaml" in job.text()
+    assert f"kubectl apply -n {namespace.name} -f manifests/elasticdl-rbac.yaml" in job.text()
     table.note("the service account: without rights", said[0])
     assert job.job("clean").returncode == 0
     job.until_gone()

@@ -21,7 +21,7 @@ from elastic_runtime.master.in_cluster import in_a_pod
 from elastic_runtime.master.journal import Journal
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
 from elastic_runtime.platform.kubernetes.connection import Connection, configuration
-from elastic_runtime.platform.kubernetes.errors import RBAC_REMEDY, Forbidden
+from elastic_runtime.platform.kubernetes.errors import Forbidden
 from elastic_runtime.platform.kubernetes.manifest import to_yaml
 from elastic_runtime.platform.kubernetes.objects import Blueprint
 from elastic_runtime.platform.kubernetes.submission import by_hand
@@ -159,7 +159,7 @@ def test_without_any_of_them_that_one_is_refused_and_the_manifest_named(account:
     account.grant(RIGHTS - {(kind, verb)})
     said = refused_to(account.namespace)
     assert f'default" cannot {verb} resource "{kind}" in API group "" in the namespace' in said
-    assert RBAC_REMEDY in said
+    assert f"kubectl apply -n {account.namespace.name} -f manifests/elasticdl-rbac.yaml" in said
 
 
 def test_the_manifest_gives_these_rights_alone_and_in_its_namespace_alone(account: Account) -> None:

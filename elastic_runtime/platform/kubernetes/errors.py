@@ -7,6 +7,7 @@ again may help; `told` makes of any other an error with Kubernetes' own text and
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,22 @@ from urllib3 import exceptions as http
 
 from elastic_runtime.errors import ElasticError
 
-RBAC_REMEDY = "kubectl apply -f manifests/elasticdl-rbac.yaml"
+RIGHTS: Mapping[str, Mapping[str, str]] = {
+    "manifests/elasticdl-rbac.yaml": {
+        "pods": "create get list watch delete",
+        "pods/log": "get",
+        "services": "create get delete",
+        "configmaps": "create get patch delete",
+        "secrets": "create delete",
+    },
+    "manifests/elasticdl-steps-rbac.yaml": {"pods": "patch", "secrets": "get", "workflows": "get"},
+}
+"""Which manifest gives a job's service account which rights."""
+_MAY_NOT = re.compile(
+    r'User "(?P<user>[^"]+)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" '
+    r'in API group "[^"]*" in the namespace "(?P<namespace>[^"]+)"'
+)
+_ASK_REMEDY = "ask for this right; manifests/elasticdl-rbac.yaml gives a job's master those that it needs"
 _LOGIN_REMEDY = "log in to the cluster again; `kubectl get pods` tells when you are"
 _CERTIFICATE_REMEDY = "get the cluster's credentials anew; `kubectl get pods` tells when they fit"
 
@@ -113,12 +129,27 @@ def of_status(answer: Mapping[str, Any]) -> ApiError:
     elif code == 403 and "no PriorityClass" in message:
         remedy = "kubectl apply -f manifests/elasticdl-priorities.yaml makes `high` and `low`"
     elif code == 403 and " cannot " in message:
-        remedy = RBAC_REMEDY
+        remedy = _right(message)
     elif code == 404 and message.startswith("namespaces "):
         remedy = "create it, or name another with --namespace"
     elif code == 409 and answer.get("reason") == "AlreadyExists":
         kind = AlreadyThere
     return kind(message, where="Kubernetes", remedy=remedy)
+
+
+def _right(message: str) -> str:
+    """What gives the account of a job the right that it lacks, in its own namespace; others have to ask."""
+    if not (lacks := _MAY_NOT.search(message)):
+        return _ASK_REMEDY
+    namespace, verb, resource = lacks["namespace"], lacks["verb"], lacks["resource"]
+    account = lacks["user"].removeprefix(f"system:serviceaccount:{namespace}:")
+    file = next((file for file, has in RIGHTS.items() if verb in has.get(resource, "").split()), "")
+    if not file or account == lacks["user"]:
+        return _ASK_REMEDY
+    if account == "default":
+        return f"kubectl apply -n {namespace} -f {file}"
+    names = f"s/ name: elasticdl/&-{account}/; s/name: default/name: {account}/"  # default keeps its own
+    return f"sed '{names}' {file} | kubectl apply -n {namespace} -f -"
 
 
 def _of_tls(problem: ApiException) -> bool:

@@ -45,7 +45,7 @@ def test_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
         place = Workplace(pipelines, client, our_image, folder, claim)
         run = place.pipeline("stock").start()
         assert run.ends() == "FAILED", run.report()
-        assert "kubectl apply -f manifests/elasticdl-rbac.yaml" in run.log(), run.report()
+        assert "manifests/elasticdl-rbac.yaml | kubectl apply -n" in run.log(), run.report()
         assert run.left() == []
 
 
