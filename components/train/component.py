@@ -9,18 +9,13 @@ from elastic_runtime.steps.options import check
 from ..image import IMAGE
 from ..step import step
 
-_FOR_THE_PODS = [
-    dsl.TaskConfigField.RESOURCES,
-    dsl.TaskConfigField.KUBERNETES_AFFINITY,
-    dsl.TaskConfigField.KUBERNETES_NODE_SELECTOR,
-    dsl.TaskConfigField.KUBERNETES_TOLERATIONS,
-    dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.ENV, apply_to_task=True),
-    dsl.TaskConfigPassthrough(field=dsl.TaskConfigField.KUBERNETES_VOLUMES, apply_to_task=True),
+_FOR_THE_PODS_TOO = [
+    dsl.TaskConfigPassthrough(field=field, apply_to_task=True) for field in dsl.TaskConfigField
 ]
 
 
 @step(cached=False, check=check)
-@dsl.component(base_image=IMAGE, install_kfp_package=False, task_config_passthroughs=_FOR_THE_PODS)
+@dsl.component(base_image=IMAGE, install_kfp_package=False, task_config_passthroughs=_FOR_THE_PODS_TOO)
 def train(
     model: dsl.Output[dsl.Model],
     metrics: dsl.Output[dsl.Metrics],
@@ -103,7 +98,8 @@ def train(
     """Train a model on workers that come and go; the step is the job's master.
 
     What is set on the task the ordinary way (resources, variables, volumes, tolerations, node selector,
-    affinity) is meant for workers and parameter servers. The step may be retried: it goes on with its job.
+    affinity) is the step's, and that of workers and parameter servers if these are pods of their own. The
+    step may be retried: it goes on with its job.
 
     Args:
         model: The finished model: `model.keras` and `saved_model`, and in its metadata how to load it.

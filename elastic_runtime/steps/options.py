@@ -26,9 +26,9 @@ NOT_OF_A_STEP = {
     "restart": "a repeated step goes on with its job",
     "namespace": "the job runs where the step runs",
     "port": "any that is free, or the one of the job's service",
-    "master_resource_request": "the step's own, set on the task",
-    "master_resource_limit": "the step's own, set on the task",
-    "master_pod_priority": "the step's own, set on the task",
+    "master_resource_request": "the step's pod gets what is set on the task",
+    "master_resource_limit": "the step's pod gets what is set on the task",
+    "master_pod_priority": "the step's pod is made by the pipeline's engine",
     "force_use_kube_config_file": "the step runs in the cluster, or needs none",
 }
 

@@ -1,9 +1,10 @@
 """What was set on a pipeline's task the ordinary way, as options of the job whose pods it is meant for.
 
 KFP hands it over as fragments of a pod (`dsl.TaskConfig`). Workers and parameter servers get all of it;
-accelerators go to workers only, and what the job's own options say wins. Of volumes, claims and folders of
-the node become the job's `volume`; others, such as secrets, go into the pods as they are. Locally nothing is
-handed over.
+accelerators go to workers only, and what the job's own options say wins. A limit on CPU or memory alone is
+the request, too, as Kubernetes takes it: the job's default request may be above it. Of volumes, claims and
+folders of the node become the job's `volume`; others, such as secrets, go into the pods as they are. Locally
+nothing is handed over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 _GPU = "/gpu"
+_WITH_A_REQUEST = ("cpu", "memory", "ephemeral-storage")
 _ROLES = ("worker", "ps")
 
 
@@ -33,7 +35,7 @@ def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[st
     if task is None:
         return {}
     options = {
-        **_resources(task.resources or {}),
+        **_resources(task.resources or {}, given),
         "volume": _volumes(task.volumes or [], task.volume_mounts or []),
         "node_selector": _pairs(task.node_selector or {}),
         "cluster_spec_json": _pod_specs(task),
@@ -41,12 +43,16 @@ def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[st
     return {name: value for name, value in options.items() if value and name not in given}
 
 
-def _resources(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _resources(resources: Mapping[str, Mapping[str, str]], given: Mapping[str, object]) -> dict[str, str]:
+    requests, limits = (resources.get(kind) or {} for kind in ("requests", "limits"))
+    alone = {name: value for name, value in limits.items() if name in _WITH_A_REQUEST}
     found = {}
-    for kind, option in (("requests", "request"), ("limits", "limit")):
-        wanted = resources.get(kind) or {}
-        found[f"worker_resource_{option}"] = _pairs(wanted)
-        found[f"ps_resource_{option}"] = _pairs({n: v for n, v in wanted.items() if not n.endswith(_GPU)})
+    for role in _ROLES:
+        asked = {**({} if f"{role}_resource_limit" in given else alone), **requests}
+        for option, wanted in (("request", asked), ("limit", limits)):
+            found[f"{role}_resource_{option}"] = _pairs(
+                {name: v for name, v in wanted.items() if role == "worker" or not name.endswith(_GPU)}
+            )
     return found
 
 

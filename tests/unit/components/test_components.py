@@ -181,13 +181,14 @@ def test_p3_training_and_cleaning_up_are_never_cached(spec: Any) -> None:
     assert not last["cachingOptions"].get("enableCache", False)
 
 
-def test_p3_what_is_set_on_the_training_task_is_meant_for_its_pods(spec: Any) -> None:
+def test_p3_what_is_set_on_the_training_task_is_the_steps_and_its_pods(spec: Any) -> None:
+    """Workers run in the step itself unless an image is named."""
     passed = spec["components"]["comp-train"]["taskConfigPassthroughs"]
     assert {entry["field"]: entry.get("applyToTask", False) for entry in passed} == {
-        "RESOURCES": False,
-        "KUBERNETES_AFFINITY": False,
-        "KUBERNETES_NODE_SELECTOR": False,
-        "KUBERNETES_TOLERATIONS": False,
+        "RESOURCES": True,
+        "KUBERNETES_AFFINITY": True,
+        "KUBERNETES_NODE_SELECTOR": True,
+        "KUBERNETES_TOLERATIONS": True,
         "ENV": True,
         "KUBERNETES_VOLUMES": True,
     }

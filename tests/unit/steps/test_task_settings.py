@@ -32,6 +32,24 @@ def test_resources_are_for_workers_and_servers_accelerators_for_workers() -> Non
     assert spec.ps_resource_limit == "cpu=3,memory=8Gi"
 
 
+def test_a_limit_alone_is_the_request_too_even_below_the_jobs_default() -> None:
+    task = TaskConfig(resources={"limits": {"memory": "2G"}})
+    spec = parse("train", arguments(JOB | from_task(task, JOB))).spec
+    assert spec.worker_resource_request == spec.ps_resource_request == "memory=2G"
+    assert spec.worker_resource_limit == spec.ps_resource_limit == "memory=2G"
+
+
+def test_a_limit_that_the_job_does_not_take_is_no_request_either() -> None:
+    task = TaskConfig(resources={"limits": {"memory": "8G"}})
+    options = from_task(task, {"worker_resource_limit": "memory=6G", "ps_resource_limit": "memory=6G"})
+    assert options == {}
+
+
+def test_an_accelerator_alone_leaves_the_request_as_it_is() -> None:
+    task = TaskConfig(resources={"limits": {"nvidia.com/gpu": "1"}})
+    assert from_task(task, {}) == {"worker_resource_limit": "nvidia.com/gpu=1"}
+
+
 def test_what_the_job_says_itself_wins() -> None:
     task = TaskConfig(resources={"requests": {"cpu": "2"}})
     options = from_task(task, {"worker_resource_request": "cpu=9"})
