@@ -1,5 +1,5 @@
-"""The pipelines that come with this, started on Kubeflow Pipelines by their own commands, and the pages that
-they leave there, looked at.
+"""The pipelines that come with this, started on Kubeflow Pipelines by their own commands, so that its own
+compiler takes them (P7), and the pages that they leave there, looked at.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def accuracy(run: Ended, step: str) -> float:
     return metrics.figures["accuracy"]
 
 
-def test_the_mnist_pipeline_succeeds_and_its_metrics_and_pages_are_kept(mnist: Ended) -> None:
+def test_p7_the_mnist_pipeline_succeeds_and_its_metrics_and_pages_are_kept(mnist: Ended) -> None:
     assert accuracy(mnist, "train") > 0.5
     assert accuracy(mnist, "evaluate") > 0.5
     for step in ("train", "evaluate"):
@@ -138,7 +138,7 @@ def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themsel
     assert accuracy(run, "evaluate") > 0.5
 
 
-def test_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_prediction(
+def test_p7_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_prediction(
     pipelines: kfp.Kfp, our_image: str, tmp_path: Path
 ) -> None:
     run = succeeded(pipelines, "census", tmp_path)
@@ -153,7 +153,7 @@ def test_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_predicti
     assert any("2 workers, 2 parameter servers, on process" in line for line in run.said(pod))
 
 
-def test_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_named(
+def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_named(
     pipelines: kfp.Kfp, our_image: str, tmp_path: Path
 ) -> None:
     run = succeeded(pipelines, "sweep", tmp_path)

@@ -37,7 +37,7 @@ def test_a_training_whose_workers_are_pods_succeeds_and_leaves_its_model_and_not
     assert any(key.endswith("model.keras") for key in place.pipelines.store.keys(made["system.Model"].key))
 
 
-def test_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
+def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
     pipelines: kfp.Kfp, client: Client, our_image: str, tmp_path: Any
 ) -> None:
     claim = f"stock-{uuid.uuid4().hex[:8]}"
