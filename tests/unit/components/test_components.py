@@ -1,14 +1,16 @@
 """P2 and P3: the components as they are published, and how a pipeline that uses them wrongly is refused."""
 
+import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kfp import compiler, dsl
+from kfp import compiler, dsl, kubernetes
 from kfp.components import load_component_from_file
 from kfp.dsl.types.type_utils import InconsistentTypeException
 
@@ -31,6 +33,7 @@ def compiled(write: Callable[[], None], folder: Path) -> Any:
 def everything() -> None:
     left = components.clean_up(job_name="j")
     with dsl.ExitHandler(left):
+        components.build_image(repository="registry.local/models", model_zoo="s3://bucket/zoo")
         data = components.convert(source="s3://bucket/data.csv").outputs["dataset"]
         trained = components.train(model_def="a.b", training_dataset=data)
         trained.set_cpu_request("2").set_memory_limit("8Gi").set_env_variable("A", "b")
@@ -173,10 +176,27 @@ def test_p3_the_image_is_fixed_and_a_task_may_have_another(spec: Any, tmp_path: 
     assert container["image"] == "registry.local/elasticdl:2"
 
 
-def test_p3_training_and_cleaning_up_are_never_cached(spec: Any) -> None:
+def test_everything_has_every_component(spec: Any) -> None:
+    assert {name.replace("-", "_") for name in executors(spec)} == set(NAMES)
+
+
+def test_the_docs_train_in_the_image_that_the_step_before_has_made(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "images.md").read_text().partition("## Without a builder")[2]
+    code = "".join(map(textwrap.dedent, re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]))
+    names = {"kubernetes": kubernetes, "train": components.train, "build_image": components.build_image}
+    spec = compiled(lambda: exec(code, names), tmp_path)
+    image = "pipelinechannel--build-image-Output"
+    assert executors(spec)["train"]["image"] == f"{{{{$.inputs.parameters['{image}']}}}}"
+    given = spec["root"]["dag"]["tasks"]["train"]["inputs"]["parameters"]
+    made = {"outputParameterKey": "Output", "producerTask": "build-image"}
+    assert given[image]["taskOutputParameter"] == given["image_name"]["taskOutputParameter"] == made
+
+
+def test_p3_training_building_and_cleaning_up_are_never_cached(spec: Any) -> None:
     root = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
     cached = {name: task["cachingOptions"].get("enableCache", False) for name, task in root.items()}
-    assert cached == {"convert": True, "train": False, "evaluate": True, "predict": True}
+    never = {"build-image": False, "train": False}
+    assert cached == never | {"convert": True, "evaluate": True, "predict": True}
     last = spec["root"]["dag"]["tasks"]["clean-up"]
     assert not last["cachingOptions"].get("enableCache", False)
 
