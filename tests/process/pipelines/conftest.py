@@ -56,6 +56,12 @@ class StepRun(Run):
         return max((self.cwd / "outputs").glob(f"training-*/train/{name}"))
 
 
+def without_engine(folder: Path) -> dict[str, str]:
+    """An environment in which no pipeline engine is configured."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KF_PIPELINES_")}
+    return {**kept, "KUBECONFIG": str(folder / "none")}
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1200 records in three files."""

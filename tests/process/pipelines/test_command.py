@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import without_engine
 
 from elastic_runtime.steps.clean_up import clean_up
 
@@ -41,17 +42,11 @@ def folder(tmp_path: Path) -> Path:
 COMMAND = [sys.executable, "digits_pipeline.py"]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """With no engine in it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("KF_PIPELINES_")}
-    return {**kept, "KUBECONFIG": str(folder / "none")}
-
-
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *words],
         cwd=folder,
-        env=environment(folder),
+        env=without_engine(folder),
         capture_output=True,
         text=True,
         timeout=600,
@@ -87,7 +82,7 @@ def test_ctrl_c_ends_the_step_that_runs_and_what_would_come_after_it(folder: Pat
         process = subprocess.Popen(
             [*COMMAND, "--param=num_epochs=0"],
             cwd=folder,
-            env=environment(folder),
+            env=without_engine(folder),
             stdout=file,
             stderr=file,
             start_new_session=True,

@@ -105,12 +105,15 @@ def test_training_on_parameter_servers_reports_the_metric_that_the_model_names_f
     assert all(f"| {pod} |" in pods for pod in ("ps-0", "ps-1", "worker-0"))
 
 
-def test_predictions_on_the_census_stand_beside_the_truth(census: Outputs) -> None:
+def test_p4_predictions_on_the_census_stand_beside_the_truth(census: Outputs) -> None:
     reader = RecordIOReader(str(census.folder / "predict" / "predictions"))
     [source] = reader.sources()
     records = [decode(record) for record in reader.read(source.name, 0, source.records)]
     right = [(float(record["prediction"][0]) > 0.5) == (record["income"][0] == b">50K") for record in records]
-    assert len(right) == census.metadata("evaluate", "metrics")["records"]
+    assert (
+        len(right) == census.metadata("evaluate", "metrics")["records"] == census.value("predict", "Output")
+    )
+    assert [int(record["index"][0]) for record in records] == list(range(len(records)))
     assert np.mean(right) == pytest.approx(census.metadata("evaluate", "metrics")["accuracy"], abs=0.002)
 
 

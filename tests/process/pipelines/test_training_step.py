@@ -23,7 +23,12 @@ def said(run: StepRun) -> list[str]:
     return [line.strip() for line in streamed[-1].splitlines() if line.strip()]
 
 
-def test_p9_killed_again_and_again_the_step_goes_on_with_its_job_and_its_pods(make_step: MakeStep) -> None:
+def test_p9_killed_again_and_again_the_step_goes_on_with_its_job_and_its_pods(
+    make_step: MakeStep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Argo is told all along how far it is."""
+    progress = tmp_path / "progress"
+    monkeypatch.setenv("ARGO_PROGRESS_FILE", str(progress))
     run = make_step(retries=2, num_workers=2, num_epochs=2)
     run.pace(0.02)
     run.start().until_training(workers=2)
@@ -34,6 +39,7 @@ def test_p9_killed_again_and_again_the_step_goes_on_with_its_job_and_its_pods(ma
     run.until(lambda: run.step() != first, "the step is run again")
     run.until_said(r"goes on where it was left: (\d+) records done")
     assert run.pids() == before, "workers and parameter servers were started again"
+    run.until(lambda: 0 < int(progress.read_text().removesuffix("/2400\n")) < 2400, "Argo is told how far")
     run.until_done(run.status().records_done + 100)
 
     run.kill_step()
@@ -44,6 +50,7 @@ def test_p9_killed_again_and_again_the_step_goes_on_with_its_job_and_its_pods(ma
     summary = run.assert_right_end()
     assert run.text().count("is running already") == 3 + 2
     assert summary["epochs_done"] == 2
+    assert progress.read_text() == "2400/2400\n"
     assert json.loads(run.artifact("metrics").read_text())["records"] == 2 * 1200
     assert (run.artifact("model") / "model.keras").is_file()
 
@@ -122,16 +129,6 @@ def test_a_step_that_vanished_leaves_nothing_behind_its_pipeline(make_step: Make
     assert run.ends() == 1
     assert run.processes() == []
     assert f"{left} pods ended" in run.text()
-
-
-def test_the_step_tells_argo_how_far_it_is(
-    make_step: MakeStep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    progress = tmp_path / "progress"
-    monkeypatch.setenv("ARGO_PROGRESS_FILE", str(progress))
-    run = make_step(num_workers=1, distribution_strategy="Local", num_epochs=2)
-    run.start().assert_right_end()
-    assert progress.read_text() == "2400/2400\n"
 
 
 def test_a_step_that_still_runs_is_ended_with_all_it_has_started(make_step: MakeStep) -> None:
