@@ -51,10 +51,10 @@ def _main(
     here: Mapping[str, Any],
     argv: Sequence[str] | None,
 ) -> int:
-    asked = _parser(pipeline).parse_args(argv)
     for_kfp = KfpPackage(pipeline)
     for_argo = None if argo is None else ArgoPackage(argo(), for_kfp.name)
     packages: list[Package] = [for_kfp] if for_argo is None else [for_kfp, for_argo]
+    asked = _parser(pipeline, packages).parse_args(argv)
     wanted = changes.read(asked.param, asked.set)
     changes.apply(wanted, packages)
     if not asked.dry_run:
@@ -81,8 +81,13 @@ def _write(packages: Sequence[Package]) -> None:
         say(f"compiled for {package.engine}: {file}")
 
 
-def _parser(pipeline: BaseComponent) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=pipeline.description, allow_abbrev=False)
+def _parser(pipeline: BaseComponent, packages: Sequence[Package]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=pipeline.description,
+        epilog=_known(packages),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     add = parser.add_argument
     add(
         "--engine",
@@ -95,3 +100,15 @@ def _parser(pipeline: BaseComponent) -> argparse.ArgumentParser:
     add("--set", action="append", default=[], metavar="STEP.INPUT=VALUE", help="an input of a step")
     add("--dry_run", action="store_true", help="show what would be submitted, and where; nothing is done")
     return parser
+
+
+def _known(packages: Sequence[Package]) -> str:
+    """What `--param` and `--set` can name."""
+    lines = []
+    for package in packages:
+        parameters, steps = sorted(package.names()), dict.fromkeys(package.steps())
+        lines += [
+            f"parameters of {package.form}: {', '.join(parameters) or 'none'}",
+            f"steps of {package.form}: {', '.join(steps)}",
+        ]
+    return "\n".join([*lines, "inputs of the steps: docs/components.md"])

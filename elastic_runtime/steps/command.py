@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from elastic_runtime.steps.options import NOT_OF_A_STEP
 
 STEPS = ("build_image", "clean_up", "convert", "evaluate", "predict", "train")
 KEPT = "_artifact.json"
+_HELP = ("--help", "-h")
 _TRUTH = {"true": True, "false": False}
 _FORM = {int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -34,7 +36,15 @@ _FORM = {int: "a whole number", float: "a number", bool: "true or false"}
 def main(words: Sequence[str]) -> None:
     """Run the step that these words ask for; if it does not succeed, the process ends and says why."""
     try:
+        if words and words[0] in _HELP:
+            sys.stdout.write(
+                f"usage: python -m elastic_runtime.steps STEP --name=value ...\nsteps: {', '.join(STEPS)}\n"
+            )
+            return
         step = _step(words[0] if words else "")
+        if {*_HELP} & {*words}:
+            sys.stdout.write("\n".join([f"options of {words[0]}:", *_Ports(step).names()]) + "\n")
+            return
         given = _Ports(step).read(words[1:])
     except InputError as error:
         raise ended_by(error) from None
@@ -105,7 +115,7 @@ class _Ports:
             if name in texts:
                 raise InputError("is given twice", where=f"--{name}")
             if name not in self._kinds and name not in self._results:
-                raise InputError(f"unknown option --{name}", remedy=nearest(name, self._names()))
+                raise InputError(f"unknown option --{name}", remedy=nearest(name, self.names()))
             texts[name] = text
         if missing := [f"--{name}" for name in self._needed if not texts.get(name)]:
             raise InputError(f"not given: {', '.join(missing)}")
@@ -119,7 +129,8 @@ class _Ports:
         unbrought = isinstance(value, Kept) and name not in self._needed and not Path(value.place).exists()
         return value is None or unbrought
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """As they are written on the command line."""
         return [f"--{name}" for name in (*self._kinds, *self._results)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic_runtime.steps.command import KEPT, Kept, main
+from elastic_runtime.steps.command import KEPT, STEPS, Kept, main
 
 
 @pytest.fixture
@@ -47,6 +47,17 @@ def test_a_wrong_command_line_is_one_clear_error(words, said, last_words, capsys
     assert line.startswith("error: ")
     assert said in line
     assert said in last_words.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--help"], STEPS), (["-h"], STEPS), (["convert", "--help"], ("--format", "--dataset"))],
+)
+def test_help_lists_the_steps_or_the_options_of_one_and_is_no_error(words, told, capsys) -> None:
+    main(words)
+    said = capsys.readouterr()
+    assert all(name in said.out for name in told)
+    assert said.err == ""
 
 
 def test_outputs_are_where_they_are_asked_for_and_what_is_known_of_them_comes_along(tmp_path) -> None:

@@ -42,6 +42,18 @@ def test_a_wrong_parameter_is_refused_in_one_line(word: str, said: str, tmp_path
     assert "Traceback" not in ended.stderr
 
 
+def test_the_help_of_a_pipeline_names_what_can_be_set(tmp_path: Path) -> None:
+    ended = run(ROOT / "pipelines" / "mnist.py", tmp_path, "--help")
+    assert ended.returncode == 0, ended.stderr
+    told = dict(re.findall(r"^(parameters|steps) of the KFP function: (.*)$", ended.stdout, re.M))
+    assert told == {
+        "parameters": "image_name, model_zoo, num_epochs, num_workers, source",
+        "steps": "convert, train, evaluate, clean-up",
+    }
+    assert re.search(r"^parameters of the Hera workflow: .*volume", ended.stdout, re.M)
+    assert not (tmp_path / "build").exists()
+
+
 def test_the_pipeline_of_the_docs_compiles(tmp_path: Path) -> None:
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "components.md").read_text(), re.DOTALL)
     compiling = 'from kfp.compiler import Compiler\nCompiler().compile(digits, "digits.yaml")\n'
