@@ -19,7 +19,7 @@ from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.exits import Verdict
 from elastic_runtime.platform.kubernetes import belongings, labels, state
 from elastic_runtime.platform.kubernetes.api import Api
-from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Expired, NotThere
+from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.stream import Stream
 from elastic_runtime.platform.pods import ExitCause, Phase, Role, pod_name
@@ -106,7 +106,12 @@ class Submission:
             return False
         if there is not None:
             self._remove_master(there)
-        self.start_master()
+        try:
+            self.start_master()
+        except ApiError as refusal:
+            if anchor is None and not isinstance(refusal, Away):
+                self._forget()
+            raise
         return True
 
     def start_master(self) -> None:
@@ -127,7 +132,7 @@ class Submission:
             if verdict.exit_code == 0:
                 return
             if verdict.cause is not ExitCause.NODE_LOST:
-                raise ElasticError(f"the master has ended: {verdict.detail}", where=self._master)
+                raise self._failed(f"the master has ended: {verdict.detail}")
             self._replace_master(verdict, say)
 
     def follow(self, say: Say) -> int:
@@ -140,14 +145,22 @@ class Submission:
             if verdict.exit_code in VERDICTS and verdict.cause is not ExitCause.OUT_OF_MEMORY:
                 return verdict.exit_code
             if verdict.cause is ExitCause.NEVER_STARTED:
-                raise ElasticError(f"the master cannot be started: {verdict.detail}", where=self._master)
+                raise self._failed(f"the master cannot be started: {verdict.detail}")
             if verdict.detail == state.DELETED and self._others_go():
                 say(f"job {self._spec.job_name} was deleted")
                 return 1
             lost_in_a_row = 0 if verdict.cause in _DISTURBED else lost_in_a_row + 1
             if lost_in_a_row > LOST_IN_A_ROW:
-                raise ElasticError(f"the master dies again and again: {verdict.detail}", where=self._master)
+                raise self._failed(f"the master dies again and again: {verdict.detail}")
             self._replace_master(verdict, say)
+
+    def _forget(self) -> None:
+        """Of a job whose master was refused nothing stays that a corrected command would run into."""
+        with contextlib.suppress(ApiError):  # the refusal is what is told
+            if self._api.get_pod(self._master) is None:
+                self._api.delete_config_map(self._blueprint.name)
+                self._api.delete_secret(self._blueprint.name)
+                self._api.delete_service(self._master)
 
     def _refuse_living(self, pod: Any) -> None:
         job, phase = self._spec.job_name, state.phase(pod)
@@ -158,6 +171,9 @@ class Submission:
                 remedy=f"follow it with `elasticdl job logs {job} --namespace={self._spec.namespace} -f`; or "
                 "give another --job_name, or --restart to begin anew",
             )
+
+    def _failed(self, what: str) -> ElasticError:
+        return ElasticError(what, where=self._master, remedy=_clean(self._spec))
 
     def _same_work(self, anchor: Any) -> None:
         before = JobSpec.from_json(anchor.data[SPEC_KEY])
@@ -292,7 +308,8 @@ class _Watch:
         while True:
             listing = self._api.list_pods(selector)
             if not listing.items and pod is None:
-                raise ElasticError("the master's pod is gone", where=name)
+                remedy = _clean(self._blueprint.spec)
+                raise ElasticError("the master's pod is gone", where=name, remedy=remedy)
             gone = not listing.items
             pod = pod if gone else listing.items[0]
             yield gone, pod
@@ -314,6 +331,12 @@ def _for_at_most(seconds: float, events: Stream[Any]) -> Iterator[None]:
     finally:
         timer.cancel()
         events.stop()
+
+
+def _clean(spec: JobSpec) -> str:
+    return (
+        f"`elasticdl job clean {spec.job_name} --namespace={spec.namespace}` removes what is left of the job"
+    )
 
 
 def _lives(pod: Any) -> bool:

@@ -96,6 +96,9 @@ class SmallApi:
     def create_config_map(self, made: Any) -> Any:
         return self._create(made)
 
+    def delete_config_map(self, name: str) -> None:
+        del self.others["ConfigMap", name]
+
     def patch_config_map(self, *_: Any) -> None:
         """Of owners nothing is known here."""
 

@@ -6,9 +6,10 @@ import functools
 
 import pytest
 
+from elastic_runtime.errors import ElasticError
 from elastic_runtime.platform.kubernetes import state, submission
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
-from elastic_runtime.platform.kubernetes.errors import AlreadyThere
+from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Forbidden
 from elastic_runtime.platform.kubernetes.submission import Submission, by_hand
 from elastic_runtime.platform.pods import Role
 from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan
@@ -117,6 +118,37 @@ def test_a_master_that_is_deleted_while_others_stay_is_replaced(api, said, leavi
     api.begins = masters(deleted, succeeds)
     assert following(api, said) == 0
     assert "the master is lost (deleted): another one goes on" in said
+
+
+class Strict(SmallApi):
+    """It makes no pod."""
+
+    def create_pod(self, pod):
+        raise Forbidden(f"{pod.metadata.name} is forbidden: no PriorityClass with name urgent was found")
+
+
+def test_of_a_job_whose_master_is_refused_nothing_stays():
+    api = Strict()
+    with pytest.raises(Forbidden, match="no PriorityClass"):
+        Submission(api, plan()).submit()
+    assert api.made == 3
+    assert api.others == {}
+
+
+def test_a_job_that_was_there_before_outlives_the_refusal_of_its_next_master():
+    api = Strict()
+    api.create_config_map(plan().anchor())
+    with pytest.raises(Forbidden, match="no PriorityClass"):
+        Submission(api, plan()).submit()
+    assert len(api.others) == 3
+
+
+def test_a_master_that_dies_again_and_again_ends_with_what_removes_it(api, said):
+    api.begins = lambda pod: ends(pod, 3)
+    with pytest.raises(ElasticError) as end:
+        following(api, said)
+    assert "the master dies again and again" in end.value.what
+    assert "`elasticdl job clean j --namespace=" in end.value.remedy
 
 
 class Forgetful(SmallApi):
