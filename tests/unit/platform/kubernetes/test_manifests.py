@@ -1,11 +1,13 @@
 """The manifests that the tutorials name: where they say, and in step with what the program makes itself."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+from elastic_runtime.platform.kubernetes.container import pod_security
 from elastic_runtime.platform.kubernetes.manifest import to_json
 from elastic_runtime.platform.kubernetes.objects import Blueprint
 from elastic_runtime.platform.pods import Role, pod_name
@@ -71,3 +73,11 @@ def test_a_demo_runs_one_image_in_all_pods_and_a_model_that_is_there(name):
     assert pod["metadata"]["name"] == pod_name(spec.job_name, Role.MASTER)
     model = MANIFESTS.parent / "model_zoo" / Path(*spec.model_def.split(".")[:-1]).with_suffix(".py")
     assert model.is_file()
+
+
+def test_the_pod_that_writes_the_data_in_the_cloud_may_write_where_the_jobs_pods_may():
+    page = (MANIFESTS.parent / "docs" / "tutorials" / "cloud.md").read_text()
+    (text,) = re.findall(r"<<YAML\n(.*?\n)YAML\n", page, re.DOTALL)
+    written = yaml.safe_load(text)
+    assert written["metadata"]["name"] == "mnist-data"
+    assert written["spec"]["securityContext"]["fsGroup"] == pod_security(on_host=False).fs_group
