@@ -38,11 +38,25 @@ def _of_one_job(command: Callable[..., None]) -> Callable[..., int | None]:
     @functools.wraps(command)
     def called(job: str, run_dir: Path | None, namespace: str | None, **options: Any) -> int | None:
         if namespace is not None:
+            _only_here("run_dir", "keep_files", "grace")
             return _in_cluster(job, namespace, **options)
         command(find(job, run_dir), **options)
         return None
 
     return called
+
+
+def _only_here(*names: str) -> None:
+    """Refuse those that mean nothing for a job in a cluster, if they were given."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        given = context.get_parameter_source(param.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and param.name in names:
+            raise InputError(
+                "is about the files and processes of this machine",
+                where=param.opts[0],
+                remedy="leave it out, or --namespace",
+            )
 
 
 def _in_cluster(job: str, namespace: str, **options: Any) -> int:
@@ -80,6 +94,7 @@ def list_jobs(run_dir: Path | None, namespace: str | None, as_json: bool) -> Non
     if namespace is not None:
         from elastic_runtime.cli import cluster_jobs
 
+        _only_here("run_dir")
         cluster_jobs.list_jobs(namespace, as_json=as_json)
         return
     states = [_state_if_readable(run) for run in ([Run(run_dir.name, run_dir)] if run_dir else all_runs())]

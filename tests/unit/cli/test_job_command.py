@@ -326,3 +326,20 @@ def test_clean_refuses_a_folder_that_no_job_wrote(tmp_path, monkeypatch, tell):
 )
 def test_intervals_that_touch_are_joined(intervals, joined):
     assert merged(intervals) == joined
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("clean", "--keep_files"),
+        ("clean", "--grace=10"),
+        ("clean", "--run_dir=runs/mnist"),
+        ("status", "--run_dir=runs/mnist"),
+        ("list", "--run_dir=runs/mnist"),
+    ],
+)
+def test_what_means_nothing_in_a_cluster_is_refused_there(tell, verb, option):
+    job = [] if verb == "list" else ["mnist"]
+    code, out, err = tell(verb, *job, "--namespace=team", option)
+    assert (code, out) == (2, "")
+    assert f"{option.partition('=')[0]}: is about the files and processes of this machine" in err
