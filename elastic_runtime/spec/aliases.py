@@ -37,7 +37,7 @@ GONE = {
     "relaunch_timeout_worker": "a worker without progress loses its shard after --lease_timeout",
     "job_type": "a worker learns from the master what to do",
     "ps_addrs": "a worker learns from the master where the parameter servers are",
-    "log_file_path": "every pod's log is kept in the folder logs of --run_dir",
+    "log_file_path": "a pod's log is in the folder logs of --run_dir; on Kubernetes, `elasticdl job logs`",
     "tensorboard_log_dir": "losses and metrics are drawn in report.html of --run_dir",
     "push_image": "an image is pushed when --docker_image_repository is given",
     "docker_base_url": _ENVIRONMENT,

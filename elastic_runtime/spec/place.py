@@ -159,7 +159,7 @@ class Kubernetes(Group):
         False, "use the kubeconfig file even inside a cluster", takes=JOB
     )
     yaml: Text = flag("", "write the job's manifests to this file instead of submitting it", takes=VERBS)
-    dry_run: Switch = flag(False, "print every object of the job instead of making it", takes=VERBS)
+    dry_run: Switch = flag(False, "print the objects that begin the job instead of making them", takes=VERBS)
     dry_run_format: Literal["yaml", "json"] = flag(
         "yaml", "how --dry_run prints them; `-o` for short", takes=VERBS
     )
