@@ -60,7 +60,7 @@ def api_server_stopped(cluster: Cluster) -> Iterator[None]:
     """The API server is gone and connections to it are refused; at the end it starts again.
 
     Controllers, which wait half a minute before they look for it once more, are started anew: here a node
-    whose signs of life they have not seen for ten seconds is lost.
+    whose signs of life they have not seen for `LOST_AFTER_SECONDS` is lost.
     """
     cluster.control_plane.stop_api_server()
     try:
