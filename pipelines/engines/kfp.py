@@ -3,7 +3,7 @@
 That is KF_PIPELINES_ENDPOINT, or in a cluster, by kubeconfig or as one of its pods, the service `ml-pipeline`
 of the namespace `kubeflow` (KF_PIPELINES_NAMESPACE). The server tells the state of steps only when asked, and
 nothing of what they made: metrics, report and model are on its page. Why a step failed its older interface
-tells.
+tells, and in a cluster the pods tell what each step said last.
 """
 
 from __future__ import annotations
@@ -39,11 +39,19 @@ from pipelines.engines.view import View
 from pipelines.packages.kfp import KfpPackage
 
 ENDPOINT, UI, NAMESPACE = "KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KF_PIPELINES_NAMESPACE"
+_IN_WORDS = f"{{run}} among the runs on the page of Kubeflow Pipelines, whose address {UI} can name"
 _SERVICE, _HOME = "ml-pipeline", "kubeflow"
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
 _FIRST_INTERFACE = "/apis/v1beta1/runs/"
 _EXECUTOR = re.compile(r"\.executor(\(\d+\))?$")
+_NOT_THE_STEP = re.compile(
+    r'[IWEF]\d{4} [\d:.]+ +\d+ \S+\.go:\d+\] |time="?\d{4}-|Error: exit status \d+'
+    r"|\[KFP Executor |\[[^]]*\] \[INFO\] \[executor_main\.py:"
+)
+"""Lines of KFP's launcher, of Argo's, and of KFP's part in the step's own process."""
+_HEAD = re.compile(r"^\[[^]]*\] \[\w+\] \[[^]]*\] ")
+_LAST_LINES = 40
 _CONTAINER = re.compile(r"^main: \w+ \(exit code \d+\): ")
 _ENDED = {"SUCCEEDED": True, "SKIPPED": True, "FAILED": False, "CANCELED": False}
 _PHASES = {
@@ -62,25 +70,37 @@ class Kfp:
     """One pipeline on one KFP."""
 
     def __init__(
-        self, package: KfpPackage, *, endpoint: str, how: str, page: str = "", namespace: str = ""
+        self,
+        package: KfpPackage,
+        *,
+        endpoint: str,
+        how: str,
+        page: str = "",
+        namespace: str = "",
+        cluster: Workflows | None = None,
     ) -> None:
         self.package, self._endpoint, self._page, self._namespace = package, endpoint, page, namespace
+        self._cluster = cluster
         self.why = f"Kubeflow Pipelines at {endpoint} ({how})"
 
     def run(self) -> int:
         """Start a run and follow it to its end."""
         client, began = self._client(), time.time()
         run = self._start(client)
-        page = f"{self._page}/#/runs/details/{run}"
+        page = f"{self._page}/#/runs/details/{run}" if self._page else _IN_WORDS.format(run=run)
         say(f"run {run} is started: {page}")
         try:
             ended = self._follow(client, run)
         except KeyboardInterrupt:
             say(f"run {run} goes on without this command; its page can terminate it: {page}")
             return INTERRUPTED
+        workflow = self._workflow(client, run)
+        for line in self._said(workflow):
+            sys.stdout.write(f"{line}\n")
         sys.stdout.write(f"metrics, report and model: {page}\n")
         if not _ENDED[str(ended.state)]:
-            why = self._why(client, run) or _error(ended) or str(ended.state).lower()
+            told = "; ".join(f"{step}: {words}" for step, words in reasons(workflow).items())
+            why = told or _error(ended) or str(ended.state).lower()
             raise ElasticError(f"the pipeline failed: {why}", where=f"run {run}")
         sys.stdout.write(f"{self.package.name} succeeded in {figures.duration(time.time() - began)}\n")
         return 0
@@ -121,8 +141,8 @@ class Kfp:
                         return found
                 time.sleep(_LOOK_SECONDS)
 
-    def _why(self, client: Any, run: str) -> str:
-        """What the steps that failed said last; empty if the server, of another release, does not tell."""
+    def _workflow(self, client: Any, run: str) -> dict[str, Any]:
+        """What Argo knows of the run; empty if the server, of another release, does not tell."""
         with contextlib.suppress(ElasticError, LookupError, TypeError, ValueError), self._asked():
             told = client._run_api.api_client.call_api(
                 _FIRST_INTERFACE + run,
@@ -131,9 +151,26 @@ class Kfp:
                 auth_settings=["Bearer"],
                 _return_http_data_only=True,
             )
-            found = reasons(json.loads(told["pipeline_runtime"]["workflow_manifest"]))
-            return "; ".join(f"{step}: {words}" for step, words in found.items())
-        return ""
+            return dict(json.loads(told["pipeline_runtime"]["workflow_manifest"]))
+        return {}
+
+    def _said(self, workflow: Mapping[str, Any]) -> Iterator[str]:
+        """What each step said last, where its pods can be read."""
+        about = workflow.get("metadata", {})
+        if self._cluster is None or not about:
+            return
+        try:
+            place = Workflows(self._cluster.connection, about["namespace"], self._cluster.server)
+            logs = place.last_lines(about["name"], _LAST_LINES)
+        except ElasticError as problem:  # not everybody may read logs
+            say(f"what the steps said last is not shown: {problem}")
+            return
+        for path, node in _last_attempts(workflow).items():
+            own = [
+                line for line in logs.get(node["id"], []) if line.strip() and not _NOT_THE_STEP.match(line)
+            ]
+            if own and _EXECUTOR.search(node["name"]):
+                yield f"{_task(path):<10} {_HEAD.sub('', own[-1])}"
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
@@ -174,9 +211,9 @@ def in_cluster(package: KfpPackage, namespace: str, cluster: Workflows) -> Kfp:
     if there is None:
         raise Absent(f"no {ENDPOINT} is set, and namespace {home} of the cluster has no service {_SERVICE}")
     endpoint = f"{cluster.server}/api/v1/namespaces/{home}/services/{_SERVICE}:http/proxy"
-    page = os.environ.get(UI) or "the page of Kubeflow Pipelines"
     how = f"the cluster of kubectl has service {home}/{_SERVICE}"
-    return Kfp(package, endpoint=endpoint, how=how, page=page, namespace=namespace)
+    page = os.environ.get(UI, "")
+    return Kfp(package, endpoint=endpoint, how=how, page=page, namespace=namespace, cluster=cluster)
 
 
 def steps(run: Any, order: list[str]) -> list[Step]:
@@ -188,13 +225,22 @@ def steps(run: Any, order: list[str]) -> list[Step]:
 
 def reasons(workflow: Mapping[str, Any]) -> dict[str, str]:
     """By task, the last words of the pods that failed, but not of an attempt that a better one followed."""
-    pods = [node for node in (workflow["status"].get("nodes") or {}).values() if node["type"] == "Pod"]
-    last = {_EXECUTOR.sub("", node["name"]): node for node in sorted(pods, key=_end)}
     return {
-        place.rpartition(".")[2]: _CONTAINER.sub("", node.get("message", "")).strip()
-        for place, node in last.items()
-        if node["phase"] in {"Failed", "Error"}
+        _task(path): _CONTAINER.sub("", node.get("message", "")).strip()
+        for path, node in _last_attempts(workflow).items()
+        if node.get("phase") in {"Failed", "Error"}
     }
+
+
+def _last_attempts(workflow: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """By the task's path, the pod that tried it last."""
+    nodes = workflow.get("status", {}).get("nodes") or {}
+    pods = sorted((node for node in nodes.values() if node["type"] == "Pod"), key=_end)
+    return {_EXECUTOR.sub("", node["name"]): node for node in pods}
+
+
+def _task(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _end(node: Mapping[str, Any]) -> str:

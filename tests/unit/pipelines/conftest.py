@@ -17,7 +17,7 @@ Answer = Callable[[Any], Any]
 
 
 class Server:
-    """Answers requests with JSON, as long as the test runs; 404 to what it does not know."""
+    """Answers requests with JSON or text, as long as the test runs; 404 to what it does not know."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.asked: list[str] = []
@@ -32,7 +32,8 @@ class Server:
                 request = f"{self.command} {self.path.partition('?')[0]}"
                 owner.asked.append(request)
                 known = owner.answers.get(request)
-                text = json.dumps(known(body) if known else {"message": "no such thing"}).encode()
+                answer = known(body) if known else {"message": "no such thing"}
+                text = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
                 self.send_response(200 if known else 404)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
@@ -54,7 +55,7 @@ class Server:
         self._server.server_close()
         self._thread.join()
 
-    def kubeconfig(self, file: Path, namespace: str = "") -> Path:
+    def kubeconfig(self, file: Path, namespace: str = "", user: Mapping[str, str] | None = None) -> Path:
         """One that names this server as the cluster."""
         context = {"cluster": "c", "user": "u", **({"namespace": namespace} if namespace else {})}
         found = {
@@ -62,7 +63,7 @@ class Server:
             "kind": "Config",
             "current-context": "x",
             "clusters": [{"name": "c", "cluster": {"server": self.address}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
+            "users": [{"name": "u", "user": {"token": "t"} if user is None else dict(user)}],
             "contexts": [{"name": "x", "context": context}],
         }
         file.write_text(yaml.safe_dump(found))

@@ -126,6 +126,65 @@ def test_why_a_step_failed_is_told_where_the_server_knows(backend, capsys) -> No
     assert last == "error: run r1: the pipeline failed: train: job mnist failed: records 0-9"
 
 
+def test_where_no_page_is_known_the_words_say_where_to_look_and_pods_what_steps_said(
+    serve, tmp_path, capsys, monkeypatch
+) -> None:
+    pods = {
+        "a": pod("evaluate.executor(1)", "Succeeded", 9, ""),
+        "b": pod("evaluate.executor(0)", "Failed", 8, "main: OOMKilled (exit code 137)"),
+        "c": pod("evaluate-driver", "Succeeded", 7, ""),
+    }
+    workflow = {
+        "metadata": {"name": "mnist-x", "namespace": "team"},
+        "status": {"nodes": {number: {**each, "id": number} for number, each in pods.items()}},
+    }
+    made = [
+        {"metadata": {"name": f"pod-{number}", "annotations": {"workflows.argoproj.io/node-id": number}}}
+        for number in pods
+    ]
+    home = "/api/v1/namespaces/kubeflow/services/ml-pipeline"
+    runs = f"GET {home}:http/proxy//apis/v2beta1/runs/r1"  # the client writes both slashes
+    log = "\n".join(
+        [
+            "[2026-01-01 00:00:08,000] [INFO] [evaluate.py:47] 1000 records in 2.0 s: accuracy 0.97",
+            "[2026-01-01 00:00:08,100] [INFO] [executor_main.py:100] Wrote executor output file to /tmp/x.",
+            "I0101 00:00:09.000000      26 launcher_v2.go:153] publish success.",
+        ]
+    )
+    server = serve(
+        {
+            f"GET {home}": lambda _: {"metadata": {"name": "ml-pipeline"}},
+            f"GET {home}:http/proxy//apis/v2beta1/healthz": lambda _: {"multi_user": False},
+            f"GET {home}:http/proxy//apis/v2beta1/experiments": lambda _: {
+                "experiments": [{"experiment_id": "e"}]
+            },
+            f"POST {home}:http/proxy//apis/v2beta1/runs": lambda _: {"run_id": "r1", "state": "PENDING"},
+            runs: lambda _: {"run_id": "r1", "state": "SUCCEEDED"},
+            runs.replace("v2beta1", "v1beta1"): lambda _: {
+                "pipeline_runtime": {"workflow_manifest": json.dumps(workflow)}
+            },
+            "GET /api/v1/namespaces/team/pods": lambda _: {"items": made},
+            "GET /apis/argoproj.io/v1alpha1": lambda _: {"resources": []},
+            **{f"GET /api/v1/namespaces/team/pods/pod-{number}/log": lambda _: log for number in pods},
+        }
+    )
+    known = str(
+        server.kubeconfig(tmp_path / "kubeconfig", user={})
+    )  # for a token KFP's client forgets the proxy
+    monkeypatch.setenv("KUBECONFIG", known)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", known)
+    assert command("--engine=kfp") == 0
+    said = capsys.readouterr()
+    place = (
+        "r1 among the runs on the page of Kubeflow Pipelines, whose address KF_PIPELINES_UI_ENDPOINT can name"
+    )
+    assert f"run r1 is started: {place}" in said.err
+    assert said.out.splitlines()[:2] == [
+        "evaluate   1000 records in 2.0 s: accuracy 0.97",
+        f"metrics, report and model: {place}",
+    ]
+
+
 def test_a_server_that_refuses_is_one_line(backend, capsys) -> None:
     server = backend({"state": "RUNNING"})
     del server.server.answers["POST /apis/v2beta1/runs"]
