@@ -22,6 +22,7 @@ NUMBERS = (1, 2, 4)  # columns
 HEAD = ("", "ours", "theirs", "unit", "ratio", "bar", "met?")
 WHERE = "Where"
 MET = {True: "yes", False: "NO", None: ""}
+NOT_MEASURED = "not measured"
 INTRODUCTION = """\
 # Benchmarks
 
@@ -90,7 +91,11 @@ def page(
     titles = [name.replace("_", " ") for name in order]
     ordered = [sections[title] for title in titles or sections if title in sections]
     good, bad = (sum(text.count(f"| {MET[met]} |\n") for text in ordered) for met in (True, False))
-    parts = [INTRODUCTION, f"{good} of {good + bad} bars are met.\n", "".join(ordered) + f"## {WHERE}\n"]
+    unknown = sum(text.count(f"| {NOT_MEASURED} |\n") for text in ordered)
+    count = f"{good} of {good + bad + unknown} bars are met" + (
+        f", {unknown} not measured" if unknown else ""
+    )
+    parts = [INTRODUCTION, f"{count}.\n", "".join(ordered) + f"## {WHERE}\n"]
     return "\n".join([*parts, *(f"- {name}: {value}" for name, value in found.items())]) + "\n"
 
 
@@ -115,7 +120,9 @@ def _markdown(cells: Sequence[str]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     theirs = "" if row.theirs is None else _number(row.theirs)
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
-    return row.name, _number(row.ours), theirs, row.unit, ratio, row.bar.strip("-"), MET[row.met]
+    ours = "" if row.ours is None else _number(row.ours)
+    met = NOT_MEASURED if row.ours is None else MET[row.met]
+    return row.name, ours, theirs, row.unit, ratio, row.bar.strip("-"), met
 
 
 def _number(value: float) -> str:

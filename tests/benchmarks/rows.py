@@ -2,7 +2,7 @@
 
 A bar such as `>= 2.0x` is about the ratio of our figure to the other, `<= 3 s` about ours alone. One without
 a unit is about the ratio where there is another side, else about our figure. Words in brackets may follow;
-`-` or nothing is no bar.
+`-` or nothing is no bar. A row may be without a figure: nobody has measured what its bar is about.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Row:
     """Our figure and the one it is held against, measured in the same run."""
 
     name: str
-    ours: float
+    ours: float | None
     theirs: float | None
     unit: str
     bar: str
@@ -41,12 +41,12 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Our figure over theirs."""
-        return self.ours / self.theirs if self.theirs else None
+        return self.ours / self.theirs if self.theirs and self.ours is not None else None
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is met; None without one."""
-        if self.bar in _NO_BAR:
+        """Whether the bar is met; None without one, or without a figure."""
+        if self.bar in _NO_BAR or self.ours is None:
             return None
         bar = _BAR.fullmatch(self.bar)
         assert bar is not None

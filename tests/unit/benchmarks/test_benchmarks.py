@@ -10,8 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from tests import took
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import rows
+from tests.benchmarks import checks, rows
 from tests.benchmarks.page import Result, page
 from tests.benchmarks.rows import Row
 
@@ -106,6 +107,19 @@ def test_page_counts_the_bars_met_and_tells_what_failed() -> None:
     assert "| walk | 3 | 2 | km/h | 1.50x | >= 1.2x | yes |" in text
     assert "did not come to its end: OSError: disk full" in text
     assert "- machine: 2 cores" in text
+
+
+def test_a_bar_that_nobody_measured_here_is_shown_and_not_called_met(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    took.note(".ci/run, again", 1800.0)
+    took.note("all tests", 1700.0)
+    text = page([Result(checks, checks.noted(), "", 1.0)], {})
+    assert "| .ci/run, again | 1,800 |  | s |  | <= 2100 s | yes |" in text
+    assert "| .ci/run, on a machine that had nothing |  |  | s |  | <= 3600 s | not measured |" in text
+    assert "1 of 2 bars are met, 1 not measured." in text
+    assert text == page([], {}, before=text)
 
 
 def _benchmark(name: str) -> ModuleType:
