@@ -2,7 +2,8 @@
 
 The rendezvous decides which world that is; here its decisions are carried out: members called in, a store
 opened where they find each other, places given out. A world none of whose members holds the present era's
-state begins a new one: rank 0 takes the newest checkpoint and gives it to all.
+state begins a new one: rank 0 takes the newest checkpoint and gives it to all. That is for training only:
+at the job's end whoever comes in late finds no others, and there is nothing to begin.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class WorldTerms:
     began: Callable[[int], Awaitable[None]]  # a world of this number; returns once that is durable
     newest: Callable[[], int]  # the number of the newest world there ever was
     settled: Callable[[], int]  # the newest version up to which shards are reported done
+    ending: Callable[[], bool]  # all is done, or the job is stopped: its workers leave
 
 
 class ReplicatedHome:
@@ -214,6 +216,8 @@ class ReplicatedHome:
                 await self._give_places(formed)
 
     async def _give_places(self, formed: rendezvous.Formed) -> None:
+        if self._terms.ending() and not self._holds_present(formed):
+            return  # its members will hear that they are to leave
         origin = await self._settle_era(formed)
         await self._terms.began(formed.world)  # before anybody hears of it: the next master counts on
         if self._store is not None:
@@ -240,7 +244,7 @@ class ReplicatedHome:
 
     async def _settle_era(self, formed: rendezvous.Formed) -> Origin:
         """If nobody holds the model's present state, begin a new era; with what it begins."""
-        if self._era and formed.era == self._era and formed.version >= self._terms.settled():
+        if self._holds_present(formed):
             return Origin("present")
         origin = await asyncio.to_thread(self._find) or Origin("fresh")
         if self._era and formed.era == self._era and formed.version > origin.version:
@@ -248,3 +252,7 @@ class ReplicatedHome:
         await self._begin(self._era + 1, origin.held_by(formed.members))
         self._era += 1
         return origin
+
+    def _holds_present(self, formed: rendezvous.Formed) -> bool:
+        """Whether its rank 0 has all that was reported done."""
+        return 0 < self._era == formed.era and formed.version >= self._terms.settled()

@@ -143,5 +143,5 @@ class Together(Run):
         assert summary["records_retrained"] == sum(requeued) + sum(gone_back), "all of it is told"
         assert 0 <= self.text().count("go back to the queue") - len(requeued) <= losses
         assert sum(requeued) <= losses * SHARD
-        assert went_back in (bool(gone_back), None)
+        assert went_back in (bool(gone_back), None), self.report()
         return summary
