@@ -142,10 +142,13 @@ class StepRun:
         return {name.removeprefix(mark): pod for name, pod in named.items() if name.startswith(mark)}
 
     def left(self) -> list[str]:
-        """All objects of the job; a step's pod is Argo's, and stays as long as Argo wants."""
-        found = self.namespace.get(KINDS, "-l", f"elasticdl_job_name={self.name}")["items"]
+        """All objects of its jobs, whose names begin with its own.
+
+        A step's pod is Argo's, and stays as long as Argo wants.
+        """
+        found = self.namespace.get(KINDS, "-l", "elasticdl_job_name")["items"]
         names = [f"{each['kind']}/{each['metadata']['name']}" for each in found]
-        return sorted(name for name in names if "/elasticdl-" in name)
+        return sorted(name for name in names if f"/elasticdl-{self.name}-" in f"{name}-")
 
     def pod_of(self, node: Any) -> str:
         """The name of the pod that an attempt was."""
