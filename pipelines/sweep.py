@@ -3,7 +3,8 @@
 Models of three sizes are trained on the same people, and the best is named. Each training has a priority of
 its own for its workers (manifests/elasticdl-priorities.yaml). Where there is not room for all, every one
 begins with the workers it gets: none of the large model's has to give way, of the medium's every second, of
-the small's all; and whoever is done leaves its room to the others.
+the small's all; and whoever is done leaves its room to the others. Steps and parameter servers, without which
+workers can do nothing, give way to nobody.
 
 Priorities are for pods. On KFP that takes `image_name`; without, and here, workers are processes of their
 step. Here one training follows the other.
@@ -60,6 +61,7 @@ def training(  # noqa: PLR0917 - KFP gives them by their places
         num_workers=num_workers,
         image_name=image_name,
         worker_pod_priority=priority,
+        ps_pod_priority="high",
     )
     open_store(trained).set_retry(2)
     best: float = trained.outputs["best_metric"]
@@ -104,12 +106,13 @@ def sweep(
 
 @script(name="compare", image="{{workflow.parameters.image_name}}")
 def compare_on_argo(small: float, medium: float, large: float):
-    """The accuracies, the best first, as the step's result."""
+    """All accuracies, and as the last line, which is the step's result, the name of the best."""
     import sys
 
     found = {"small": small, "medium": medium, "large": large}
-    for name in sorted(found, key=lambda name: -found[name]):
-        sys.stdout.write(f"{name} {found[name]:.4f}\n")
+    sys.stdout.writelines(f"{name}: {accuracy:.4f}\n" for name, accuracy in found.items())
+    best = max(found, key=found.__getitem__)
+    sys.stdout.write(f"{best} is the best, with an accuracy of {found[best]:.4f}\n")
 
 
 def sweep_on_argo() -> Workflow:
@@ -126,7 +129,11 @@ def sweep_on_argo() -> Workflow:
     given = {name: f"{{{{workflow.parameters.{name}}}}}" for name in parameters}
     pods = {name: given[name] for name in ("image_name", "volume")}
     with Workflow(
-        generate_name="sweep-", entrypoint="sweep", on_exit="at-the-end", arguments=parameters
+        generate_name="sweep-",
+        entrypoint="sweep",
+        on_exit="at-the-end",
+        arguments=parameters,
+        pod_priority_class_name="high",
     ) as workflow:
         with DAG(name="sweep"):
             data = argo.convert(
@@ -151,6 +158,7 @@ def sweep_on_argo() -> Workflow:
                     num_epochs=given["num_epochs"],
                     num_workers=given["num_workers"],
                     worker_pod_priority=priority,
+                    ps_pod_priority="high",
                     **pods,
                 )
                 for name, (size, priority) in TRAININGS.items()
@@ -159,7 +167,7 @@ def sweep_on_argo() -> Workflow:
             data >> [*trained.values()] >> compare_on_argo(arguments=found)
         with DAG(name="at-the-end"):
             for name in TRAININGS:
-                argo.clean_up(name=name, job_name=f"{{{{workflow.name}}}}-{name}", **pods)
+                argo.clean_up(name=f"clean-up-{name}", job_name=f"{{{{workflow.name}}}}-{name}", **pods)
     return workflow
 
 

@@ -33,6 +33,15 @@ class WorkerPriority:
         is_high = index < from_the_front or workers - from_the_back <= index < workers
         return "high" if is_high else "low"
 
+    def of_others(self, workers: int) -> str:
+        """The class of master and parameter servers, unless they are given one: that of the first worker.
+
+        Where they were less urgent than workers, these would take their place in a full cluster, and then
+        wait for them. Workers that are `low` are less urgent than what has no class.
+        """
+        first = self.priority_of(0, workers)
+        return "" if first == "low" else first
+
 
 def parse_worker_priority(text: str) -> WorkerPriority:
     """`0.5` (once written `high=0.5`), `high`, `low`, or the name of any priority class."""

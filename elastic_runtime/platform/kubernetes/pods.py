@@ -94,7 +94,8 @@ def _amounts(job: JobSpec, role: Role) -> tuple[str, str]:
 def _priority(job: JobSpec, pod: PodSpec) -> str:
     if pod.role is Role.WORKER:
         return job.worker_priority.priority_of(pod.index, job.num_workers)
-    return job.master_pod_priority if pod.role is Role.MASTER else job.ps_pod_priority
+    given = job.master_pod_priority if pod.role is Role.MASTER else job.ps_pod_priority
+    return given or job.worker_priority.of_others(job.num_workers)
 
 
 def _ports(job: JobSpec, role: Role) -> list[V1ContainerPort]:

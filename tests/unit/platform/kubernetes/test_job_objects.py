@@ -263,6 +263,16 @@ def test_each_role_has_the_priority_class_it_is_given():
     assert plan().pod(child()).spec.priority_class_name is None
 
 
+@pytest.mark.parametrize(
+    ("workers", "others"),
+    [("0.5", "high"), ("high", "high"), ("urgent", "urgent"), ("low", None), ("0", None)],
+)
+def test_master_and_parameter_servers_are_as_urgent_as_the_workers_that_wait_for_them(workers, others):
+    blueprint = plan(f"--worker_pod_priority={workers}")
+    for pod in (blueprint.master_pod(MASTER), blueprint.pod(child(Role.PS))):
+        assert pod.spec.priority_class_name == others
+
+
 def test_what_is_printed_is_what_is_made():
     blueprint = plan()
     objects = everything(blueprint)

@@ -44,12 +44,19 @@ def test_the_rights_are_in_one_file_that_every_tutorial_finds():
 
 
 @pytest.mark.parametrize(("name", "value"), [("high", 1_000_000), ("low", 1_000)])
-def test_priority_classes_have_the_tutorials_names_and_values(name, value):
-    (tutorials,) = documents(f"examples/{name}-prio.yaml")
+def test_the_tutorials_priority_classes_have_their_names_and_values(name, value):
+    (made,) = documents(f"examples/{name}-prio.yaml")
+    assert (made["apiVersion"], made["kind"]) == ("scheduling.k8s.io/v1", "PriorityClass")
+    assert (made["metadata"]["name"], made["value"]) == (f"{name}-priority", value)
+    assert made["globalDefault"] is False
+
+
+def test_of_our_priority_classes_one_is_below_what_has_none_and_still_worth_a_node():
+    """Else a worker that should give way takes the place of its own parameter server."""
     ours = {each["metadata"]["name"]: each for each in documents("elasticdl-priorities.yaml")}
-    for made, wanted in ((tutorials, f"{name}-priority"), (ours[name], name)):
-        assert (made["apiVersion"], made["kind"]) == ("scheduling.k8s.io/v1", "PriorityClass")
-        assert (made["metadata"]["name"], made["value"], made["globalDefault"]) == (wanted, value, False)
+    assert {*ours} == {"high", "low"}
+    assert -10 <= ours["low"]["value"] < 0 < ours["high"]["value"]
+    assert not any(each["globalDefault"] for each in ours.values())
 
 
 @pytest.mark.parametrize("name", DEMOS)
