@@ -58,11 +58,18 @@ class KfpPackage:
         """Parameters only: what an artifact is, another step says."""
         return {*self._kinds(step)}
 
+    def missing(self) -> dict[str, str]:
+        """Those without a default that were not given, and what they are."""
+        ports = self.component.pipeline_spec.root.input_definitions.parameters
+        needed = {name: port.description for name, port in ports.items() if not port.is_optional}
+        return {name: text for name, text in needed.items() if name not in self.parameters}
+
     def change(self, change: Change) -> None:
         """Write the value, as one of the input's type, into the IR."""
         value = _value(change, self._kinds(change.step)[change.name])
         if not change.step:
             self.parameters[change.name] = value
+            return
         for task in self._tasks(change.step):
             found = task.inputs.parameters[change.name]
             found.Clear()
