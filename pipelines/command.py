@@ -7,7 +7,8 @@ arguments of the one and the workflow's `arguments` of the other; alike names me
 - `--param NAME=VALUE` sets it in whichever has it.
 - `--set STEP.INPUT=VALUE` gives a step's input another value: it is written into what was compiled, the task
   of that name in KFP's IR and in Argo's manifest, and goes before whatever the pipeline has there.
-- What would change nothing where the pipeline runs is refused.
+- What would change nothing where the pipeline runs is refused, and so is a pipeline that runs without a
+  parameter that has no default. Compiled it can be: engines ask for it.
 
 What is compiled, and changed so, is in `build/<name>.kfp.yaml`, for `kfp run create` or KFP's own page, and
 in `build/<name>.argo.yaml`, for `argo submit`. The course of things goes to standard error, results go to
@@ -27,6 +28,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from elastic_runtime.spec.entry import outcome, say
 from pipelines.engines.choice import ENGINES, choose
+from pipelines.engines.local import Local
 from pipelines.packages import Package, changes
 from pipelines.packages.argo import ArgoPackage
 from pipelines.packages.kfp import KfpPackage
@@ -41,7 +43,11 @@ def main(
     here: Mapping[str, Any] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Compile and run; `here` are the parameters that differ where steps run on this machine."""
+    """Compile and run; `here` is what differs where steps run on this machine.
+
+    These are parameters, and inputs of steps, `"train.model_zoo": "{model_zoo}"`, in whose texts parameters
+    can be named. What was typed goes before both.
+    """
     return outcome(lambda: _main(pipeline, argo, here or {}, argv))
 
 
@@ -61,10 +67,15 @@ def _main(
         _write(packages)
     if asked.engine == "none":
         return 0
+    parameters = {name: value for name, value in here.items() if "." not in name}
     engine = choose(
-        asked.engine, for_kfp, for_argo, namespace=asked.namespace, here=here, folder=BUILD.absolute()
+        asked.engine, for_kfp, for_argo, namespace=asked.namespace, here=parameters, folder=BUILD.absolute()
     )
     changes.refuse_others(wanted, engine.package)
+    is_here = isinstance(engine, Local)
+    changes.refuse_gaps(engine.package, known=parameters if is_here else ())
+    if is_here:
+        changes.apply(changes.of_this_machine(here, {**parameters, **for_kfp.parameters}, wanted), [for_kfp])
     if asked.dry_run:
         say(f"this would run on {engine.why}")
         sys.stdout.write(engine.package.text())

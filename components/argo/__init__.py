@@ -26,7 +26,7 @@ _OF_THE_JOB = "elasticdl"
 """The service account of steps that make or remove pods: manifests/elasticdl-argo-rbac.yaml."""
 _JOB = {"job_name": "{{workflow.name}}"}
 
-build_image = template(_build_image)
+build_image = template(_build_image, logins=True)
 convert = template(_convert, check=check_convert)
 train = template(_train, defaults=_JOB | {"image_name": IMAGE}, account=_OF_THE_JOB, check=check)
 evaluate = template(_evaluate)

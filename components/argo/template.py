@@ -15,11 +15,13 @@ from hera.workflows import (
     Artifact,
     Container,
     EmptyDirVolume,
+    Env,
     FieldEnv,
     NoneArchiveStrategy,
     Parameter,
     RetryPolicy,
     RetryStrategy,
+    SecretVolume,
     Step,
     Task,
     models,
@@ -44,6 +46,18 @@ _OF_ALL = (
         default="",
     ),
     Port(name="step_resource_request", text="What the step itself asks for: cpu=1,memory=2Gi.", default=""),
+)
+_LOGIN = Port(
+    name="login_secret",
+    text="Secret of type kubernetes.io/dockerconfigjson that opens the registries; there need not be one.",
+    default="registry-login",
+)
+_LOGINS = "/secrets/registry"
+_LOGIN_VOLUME = SecretVolume(
+    name="logins",
+    secret_name=f"{{{{inputs.parameters.{_LOGIN.name}}}}}",
+    mount_path=_LOGINS,
+    optional=True,
 )
 _RETRY = RetryStrategy(
     limit=20,
@@ -98,11 +112,15 @@ def template(
     defaults: Mapping[str, str] | None = None,
     account: str = "",
     check: Check | None = None,
+    logins: bool = False,
 ) -> StepTemplate:
-    """The template of a KFP component; `defaults` are those that only Argo knows."""
+    """The template of a KFP component; `defaults` are those that only Argo knows.
+
+    With `logins` it has those of the secret that its input `login_secret` names, if there is one.
+    """
     name = component.python_func.__name__
     taken = {port.name: port for port in ports.inputs(component)}
-    own = {port.name: port for port in _OF_ALL if port.name not in taken}
+    own = {port.name: port for port in (*_OF_ALL, *([_LOGIN] if logins else [])) if port.name not in taken}
     offered = [_with(port, defaults or {}) for port in (taken | own).values()]
     made = [*ports.outputs(component)]
     return StepTemplate(
@@ -112,8 +130,14 @@ def template(
         args=[name, *map(_given, taken.values()), *map(_asked, made)],
         inputs=[_input(port) for port in offered],
         outputs=[_output(port) for port in made],
-        env=[FieldEnv(name="ARGO_POD_NAME", field_path="metadata.name")],
-        volumes=[EmptyDirVolume(name="elasticdl", mount_path=PLACE)],
+        env=[
+            FieldEnv(name="ARGO_POD_NAME", field_path="metadata.name"),
+            *([Env(name="DOCKER_CONFIG", value=_LOGINS)] if logins else []),
+        ],
+        volumes=[
+            EmptyDirVolume(name="elasticdl", mount_path=PLACE),
+            *([_LOGIN_VOLUME] if logins else []),
+        ],
         pod_spec_patch=PATCH,
         annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
         termination_message_policy="FallbackToLogsOnError",

@@ -6,7 +6,7 @@ what was compiled, not what was written, so that neither of the two has to know 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,10 @@ class Package(Protocol):
 
     def names(self, step: str = "") -> Collection[str]:
         """What can be changed: inputs of a step, empty if there is no such step; or the parameters."""
+        ...
+
+    def missing(self) -> Mapping[str, str]:
+        """The parameters that have no value yet, and what they are."""
         ...
 
     def change(self, change: Change) -> None:

@@ -38,11 +38,20 @@ class ArgoPackage:
         ports = [port for task in self._tasks(step) for port in (*self._inputs(task), *_parameters(task))]
         return {port["name"] for port in ports}
 
+    def missing(self) -> dict[str, str]:
+        """Those without a value, and what they are."""
+        without = [
+            port for port in _parameters(self.manifest["spec"]) if not {"value", "valueFrom"} & {*port}
+        ]
+        return {port["name"]: port.get("description", "") for port in without}
+
     def change(self, change: Change) -> None:
         """Write the value among the arguments."""
         for owner in [*self._tasks(change.step)] if change.step else [self.manifest["spec"]]:
             given = owner.setdefault("arguments", {}).setdefault("parameters", [])
             ports = [port for port in (*given, *self._inputs(owner)) if port["name"] == change.name]
+            if not ports:  # a task of the same name, elsewhere, for something else
+                continue
             value = _allowed(change, [word for port in ports for word in port.get("enum") or []])
             if ports[0] not in given:
                 given.append({"name": change.name})

@@ -6,7 +6,8 @@ are refused once it is known that the other is what runs. Nothing that was typed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 from elastic_runtime.errors import InputError, nearest
 from pipelines.packages import Change, Package
@@ -33,6 +34,25 @@ def refuse_others(changes: Sequence[Change], package: Package) -> None:
         if not _has(package, change):
             what = f"{package.form}, which is what would run, has no such thing"
             raise InputError(what, where=change.option, remedy="name another --engine, or leave it out")
+
+
+def refuse_gaps(package: Package, known: Container[str] = ()) -> None:
+    """Raise if a parameter that has no default was not given; those `known` are by other means."""
+    missing = {name: text for name, text in package.missing().items() if name not in known}
+    if missing:
+        told = (f"{name} has to be given" + (f": {text}" if text else "") for name, text in missing.items())
+        remedy = f"write {' '.join(f'--param {name}=VALUE' for name in missing)}"
+        raise InputError("; ".join(told).rstrip("."), where="--param", remedy=remedy)
+
+
+def of_this_machine(
+    here: Mapping[str, Any], parameters: Mapping[str, Any], typed: Sequence[Change]
+) -> list[Change]:
+    """Of what differs here, the inputs of steps that nobody has typed; `{name}` in a text is a parameter."""
+    texts = {name: text.format(**parameters) for name, text in here.items() if "." in name}
+    named = {(change.step, change.name) for change in typed}
+    found = [_input(f"{name}={text}") for name, text in texts.items()]
+    return [change for change in found if (change.step, change.name) not in named]
 
 
 def _has(package: Package, change: Change) -> bool:

@@ -10,7 +10,9 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.steps import Folder
 from elastic_runtime.steps import train as step
 
-PIPELINES = {"census": "census", "cifar10_allreduce": "cifar10", "mnist": "mnist", "sweep": "sweep"}
+PIPELINES = {"cifar10_allreduce": "cifar10"} | {
+    name: name for name in ("census", "mnist", "own_image", "sweep")
+}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
