@@ -1,4 +1,7 @@
-"""`python pipelines/mnist.py` where there is an Argo: submitted, followed, told of, and hit by losses."""
+"""`python pipelines/mnist.py` where there is an Argo: submitted, followed, told of, and hit by losses.
+
+And `own_image.py`, whose training runs in what a step before it has built.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +46,16 @@ def store(cluster: Cluster) -> s3.Store:
 
 
 @pytest.fixture
-def run(namespace: Namespace, store: s3.Store, job_image: str, tmp_path: Path) -> Iterator[PipelineRun]:
-    """A namespace made ready as `docs/argo.md` says, without the templates: the workflow brings its own."""
+def ready(namespace: Namespace, store: s3.Store) -> Namespace:
+    """Made so as `docs/argo.md` says, without the templates: the workflow brings its own."""
     store.configure(namespace)
     namespace.kubectl("apply", "-f", ROOT / "manifests" / "elasticdl-argo-rbac.yaml")
-    made = PipelineRun(namespace, tmp_path / "job", job_image)
+    return namespace
+
+
+@pytest.fixture
+def run(ready: Namespace, job_image: str, tmp_path: Path) -> Iterator[PipelineRun]:
+    made = PipelineRun(ready, tmp_path / "job", job_image)
     yield made
     made.close()
 
@@ -167,3 +175,61 @@ def test_a_workflow_that_is_deleted_meanwhile_ends_the_command(run: PipelineRun)
         lambda: not run.namespace.get(KINDS, "-l", f"workflows.argoproj.io/workflow={run.name}")["items"],
         "gone",
     )
+
+
+@pytest.fixture
+def own_image(ready: Namespace, job_image: str, tmp_path: Path) -> Iterator[PipelineRun]:
+    """Its model says where it is, and trains at the pace of the test; the image goes to the registry here."""
+    made, registry = PipelineRun(ready, tmp_path / "job", job_image, "own_image"), ready.cluster.site.registry
+    given = f"--param=image_name={job_image}"
+    made.command[made.command.index(given)] = given.replace("image_name", "base_image")
+    made.command += [
+        f"--param=repository={registry}/team/digits",
+        f"--param=insecure_registries={registry}",
+        "--param=model_def=own.digits.custom_model",
+    ]
+    zoo = made.folder / "model_zoo"
+    (zoo / "own").mkdir()
+    model = (zoo / "mnist" / "mnist_functional_api.py").read_text()
+    (zoo / "own" / "digits.py").write_text(
+        f"{model}\nimport logging\n\nlogging.warning('I am %s', __file__)\n"
+    )
+    yield made
+    made.close()
+
+
+def images(run: PipelineRun) -> dict[str, str]:
+    """What the pods of the workflow's steps run, and of its job, that have come so far."""
+    pods = run.namespace.get("pods", "-l", f"workflows.argoproj.io/workflow={run.name}")["items"]
+    begun = [pod for pod in pods if pod["status"]["phase"] != "Pending"]
+    return {short(run, pod["metadata"]["name"]): image(pod["spec"]["containers"]) for pod in begun}
+
+
+def short(run: PipelineRun, pod: str) -> str:
+    """`worker-0` and `train`: without the names of job and workflow, and Argo's number."""
+    return re.sub(r"-\d{5,}$", "", pod.rpartition(f"{run.name}-")[2])
+
+
+def image(containers: list[Any]) -> str:
+    """That of the container which does the work; others are Argo's own."""
+    return str(next((each for each in containers if each["name"] == "main"), containers[0])["image"])
+
+
+def test_p1_training_and_evaluation_run_in_the_image_that_a_step_has_built(
+    own_image: PipelineRun, job_image: str
+) -> None:
+    run, job = own_image, {"worker-0", "ps-0"}
+    run.pace(PACE)
+    run.begin("--param=num_workers=1", "--param=num_epochs=1")
+    run.until(lambda: job <= {*images(run)}, "a worker and a parameter server run")
+    found = images(run)
+    run.pace(0)
+    assert run.code() == 0, run.said() + run.report()
+    made = run.results()["build-image", "image"]
+    assert re.search(r"/team/digits@sha256:[0-9a-f]{64}$", made)
+    before, within = {"convert", "build-image", "clean-up"}, {"train", "evaluate", *job}
+    expected = dict.fromkeys(before, job_image) | dict.fromkeys(within, made)
+    assert found | images(run) == expected, run.report()
+    assert re.search(r"worker-0 \|.* I am /model_zoo/own/digits\.py", run.log()), run.report()
+    assert float(run.results()["train", "best_metric"]) > 0.5
+    run.until_nothing_is_left(STOPPED_SECONDS)
