@@ -23,6 +23,7 @@ from elastic_runtime.errors import ElasticError, InputError
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 _LAST_LINES = 8
 _INCLUDES = re.compile(r"\s*(?:-r|--requirement)[\s=]+(\S+)")
+_CONFLICT = re.compile(r"^The conflict is caused by:\n((?: +.*\n)+)", re.MULTILINE)
 _IS_SOURCE = re.compile(r"\s*(?:-i|-f|--(?:(?:extra-|no-)?index|find-links|trusted-host))\b")
 
 
@@ -32,7 +33,7 @@ def install(requirements: Iterable[str], folder: Path) -> list[str]:
         wanted = _write(Path(scratch, "wanted.txt"), requirements)
         here = _write(Path(scratch, "here.txt"), _installed())
         report = Path(scratch, "report.json")
-        _pip("--dry-run", "--quiet", "--report", report, "--constraint", here, "--requirement", wanted)
+        _pip("--dry-run", "--report", report, "--constraint", here, "--requirement", wanted)
         missing = json.loads(report.read_text())["install"]
         if missing:
             exact = _write(Path(scratch, "exact.txt"), [*_sources(wanted), *map(_exactly, missing)])
@@ -81,8 +82,17 @@ def _pip(*words: str | Path) -> None:
         check=False,
     )
     if done.returncode:
-        told = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        conflict = _CONFLICT.search(done.stdout)
+        told = _in_plain_words(conflict[1]) if conflict else done.stderr
+        lines = [line.strip() for line in told.splitlines() if line.strip()]
         raise ElasticError(
-            f"the requirements cannot be met: {' | '.join(told[-_LAST_LINES:]) or 'pip did not say why'}",
+            f"the requirements cannot be met: {' | '.join(lines[-_LAST_LINES:]) or 'pip did not say why'}",
             remedy="they have to agree with what the image holds; else build one: elasticdl zoo init",
         )
+
+
+def _in_plain_words(told: str) -> str:
+    """What contradicts each other: to pip the image's packages are constraints of its user."""
+    return told.replace("The user requested (constraint)", "the image holds").replace(
+        "The user requested", "asked for is"
+    )

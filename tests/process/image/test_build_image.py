@@ -250,7 +250,7 @@ def test_what_the_image_has_already_is_no_layer(server: str, zoo: Path, wheels: 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("click==0.1", "click==0.1"),
+        ("click==0.1", "asked for is click==0.1 | the image holds click=="),
         ("nowhere-to-be-found", "No matching distribution found for nowhere-to-be-found"),
         ("tuner[", "tuner["),
         ("from-source", "from-source"),
