@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hera.workflows import DAG, Workflow
 
+from components import argo
 from pipelines.command import main
 from pipelines.mnist import mnist, mnist_on_argo
+from pipelines.packages import Change
 from pipelines.packages.argo import ArgoPackage
 from pipelines.packages.kfp import KfpPackage
 
@@ -134,3 +137,20 @@ def test_a_dry_run_shows_what_would_be_submitted_and_does_nothing(capsys: pytest
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(SystemExit, match="2"):
         command("--engin=none")
+
+
+def test_a_task_of_the_same_name_without_such_an_input_stays_as_it_is() -> None:
+    """A workflow may call what it does at the end after what it ends."""
+    with Workflow(generate_name="twice-", entrypoint="main", on_exit="at-the-end") as workflow:
+        with DAG(name="main"):
+            argo.train(name="large", model_zoo="/zoo", model_def="m.m", training_data="/data")
+        with DAG(name="at-the-end"):
+            argo.clean_up(name="large")
+    package = ArgoPackage(workflow, "twice")
+    package.change(Change("large", "num_workers", "4"))
+    templates = package.manifest["spec"]["templates"]
+    training, cleaning = (
+        arguments(task) for each in templates for task in each.get("dag", {}).get("tasks", [])
+    )
+    assert training["num_workers"] == "4"
+    assert "num_workers" not in cleaning
