@@ -26,6 +26,8 @@ class ArgoPackage:
         self.name = name
         self.manifest: dict[str, Any] = workflow.to_dict()
         """As Argo's API takes it."""
+        given = {"value", "valueFrom"}
+        self._needed = [port["name"] for port in _parameters(self.manifest["spec"]) if not given & {*port}]
 
     def steps(self) -> list[str]:
         """The tasks that run a pod."""
@@ -39,11 +41,9 @@ class ArgoPackage:
         return {port["name"] for port in ports}
 
     def missing(self) -> dict[str, str]:
-        """Those without a value, and what they are."""
-        without = [
-            port for port in _parameters(self.manifest["spec"]) if not {"value", "valueFrom"} & {*port}
-        ]
-        return {port["name"]: port.get("description", "") for port in without}
+        """Those without a value in the workflow that were not given, or as nothing, and what they are."""
+        ports = [port for port in _parameters(self.manifest["spec"]) if port["name"] in self._needed]
+        return {port["name"]: port.get("description", "") for port in ports if not port.get("value")}
 
     def change(self, change: Change) -> None:
         """Write the value among the arguments."""

@@ -59,10 +59,11 @@ class KfpPackage:
         return {*self._kinds(step)}
 
     def missing(self) -> dict[str, str]:
-        """Those without a default that were not given, and what they are."""
+        """Those without a default that were not given, or as nothing, and what they are."""
         ports = self.component.pipeline_spec.root.input_definitions.parameters
         needed = {name: port.description for name, port in ports.items() if not port.is_optional}
-        return {name: text for name, text in needed.items() if name not in self.parameters}
+        given = {name for name, value in self.parameters.items() if value != ""}
+        return {name: text for name, text in needed.items() if name not in given}
 
     def change(self, change: Change) -> None:
         """Write the value, as one of the input's type, into the IR."""

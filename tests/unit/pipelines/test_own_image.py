@@ -48,19 +48,24 @@ def of_workflow(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }, named
 
 
-@pytest.mark.parametrize("engine", ["auto", "local"])
-def test_without_a_repository_nothing_runs_here(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(f"--engine={engine}") == 2
+@pytest.mark.parametrize("words", [["--engine=auto"], ["--engine=local"], ["--param=repository="]])
+def test_without_a_repository_nothing_runs_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(*words) == 2
     assert capsys.readouterr().err.splitlines()[-1] == NEEDED
     assert not Path("build", "outputs").exists()
 
 
+@pytest.mark.parametrize("words", [[], ["--param=repository="]])
 def test_without_a_repository_no_workflow_is_made(
-    serve, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    serve,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = serve(ARGO)
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig", "")))
-    assert command() == 2
+    assert command(*words) == 2
     assert capsys.readouterr().err.splitlines()[-1] == NEEDED
     assert {request.partition(" ")[0] for request in server.asked} == {"GET"}
 
