@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from hera.workflows import DAG, Workflow
 
 from elastic_runtime.steps.build_image import build_image
+from elasticdl_components import argo
 from tests.cluster.kit import builder
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kit.objects import pod
+from tests.process.image.registries import PASSWORD, USER, htpasswd, registry
 
+ROOT = Path(__file__).parents[2]
 ANYBODY = {"runAsUser": 123456, "runAsNonRoot": True}
 pytestmark = pytest.mark.timeout(2400)  # the first time the base image is built
 
@@ -39,3 +45,29 @@ def test_a_pod_finds_the_models_and_the_runtime_in_it(
     assert told.startswith("VERSION = 'new'\n")
     assert "VERSION = 'old'" not in told
     assert "--ps_id" in told
+
+
+def test_a_step_on_argo_opens_a_registry_by_the_secret_that_is_named(
+    cluster: Cluster, namespace: Namespace, tmp_path: Path
+) -> None:
+    namespace.kubectl("apply", "-f", ROOT / "manifests" / "elasticdl-argo-rbac.yaml")
+    base, locked = builder.push(cluster, "base"), htpasswd(tmp_path / "locked")
+    with registry(tmp_path / "locked", http={"addr": f"{cluster.site.outside}:0"}, auth=locked) as address:
+        login = {"auths": {address: {"auth": b64encode(f"{USER}:{PASSWORD}".encode()).decode()}}}
+        kind = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson"}
+        secret = {"metadata": {"name": "mine"}, "stringData": {".dockerconfigjson": json.dumps(login)}}
+        namespace.apply(kind | secret)
+        with Workflow(name="build", entrypoint="main") as workflow, DAG(name="main"):
+            argo.build_image(
+                repository=f"{address}/me/model",
+                model_zoo="/opt/elasticdl",  # a folder that the step's image has
+                base_image=base,
+                image_name=base,
+                insecure_registries=f"{address},{cluster.site.registry}",
+                login_secret="mine",
+            )
+        namespace.apply(workflow.to_dict())
+        namespace.wait_for_phase("Succeeded", "workflow/build", seconds=300)
+    nodes = namespace.get("workflow", "build")["status"]["nodes"].values()
+    [[made]] = [node["outputs"]["parameters"] for node in nodes if node["type"] == "Pod"]
+    assert made["value"].startswith(f"{address}/me/model@sha256:")
