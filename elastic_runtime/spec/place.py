@@ -141,8 +141,12 @@ class Kubernetes(Group):
     ps_resource_limit: Resources = flag(
         "", "what a parameter server gets at most", takes=JOB, shown="ps_resource_request"
     )
-    master_pod_priority: PriorityClass = flag("", "priority class of the master", takes=JOB, shown="that of the first worker, but not `low`")
-    ps_pod_priority: PriorityClass = flag("", "priority class of parameter servers", takes=JOB, shown="that of the first worker, but not `low`")
+    master_pod_priority: PriorityClass = flag(
+        "", "priority class of the master", takes=JOB, shown="that of the first worker, but not `low`"
+    )
+    ps_pod_priority: PriorityClass = flag(
+        "", "priority class of parameter servers", takes=JOB, shown="that of the first worker, but not `low`"
+    )
     worker_pod_priority: WorkerPriorityText = flag(
         "", "priority class of workers, or the fraction of them that is `high`, the rest `low`", takes=JOB
     )
