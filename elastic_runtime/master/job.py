@@ -19,6 +19,7 @@ from elastic_runtime.master.evaluation import Evaluation
 from elastic_runtime.master.fleet import Fleet, FleetConfig
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.ledger import Ledger, Source
+from elastic_runtime.platform.pods import Role
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import JobSpec
 
@@ -303,7 +304,16 @@ def fleet_config(spec: JobSpec) -> FleetConfig:
         external_workers=spec.num_workers == 0,
         grace=30.0 if in_cluster else 3.0,
         log=log,
+        more_memory={role: more_memory(spec, role) for role in (Role.PS, Role.WORKER)},
     )
+
+
+def more_memory(spec: JobSpec, role: Role) -> str:
+    """What to do when pods of that role run out of memory."""
+    if spec.platform != "kubernetes":
+        return "make --num_workers or --minibatch_size smaller"
+    bound = "limit" if getattr(spec, f"{role}_resource_limit") else "request"  # which is the limit then
+    return f"give it more by --{role}_resource_{bound}, or make --minibatch_size smaller"
 
 
 def machine_options(spec: JobSpec, name: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ minimum.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elastic_runtime.errors import InputError
@@ -52,7 +53,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """Size and patience of a fleet. Budgets are relaunches per seat; `log` says where a pod's log is."""
+    """Size and patience of a fleet. Budgets are relaunches per seat; `log` says where a pod's log is, and
+    `more_memory` what to do when pods of a role lack it.
+    """
 
     job: str
     num_workers: int
@@ -68,6 +71,7 @@ class FleetConfig:
     grace: float = 30.0
     external_workers: bool = False
     log: str = "logs/{pod}.log"
+    more_memory: Mapping[Role, str] = field(default_factory=dict)
 
 
 class Stage(enum.StrEnum):
@@ -271,9 +275,11 @@ class Fleet:
             return []
         self._seats.leave(seat, SeatState.GIVEN_UP)
         count = f"{self._worker_failures} of {limit}" if over else f"{used - 1} of {allowed}"
+        remedy = config.more_memory.get(seat.role) if end.cause is ExitCause.OUT_OF_MEMORY else ""
         reason = (
             f"{end.name} {_WORDS[end.cause]}: {end.detail or f'exit code {end.exit_code}'} "
-            f"({count} relaunches used; log: {config.log.format(pod=end.name)})"
+            f"({f'{remedy}; ' if remedy else ''}"
+            f"{count} relaunches used; log: {config.log.format(pod=end.name)})"
         )
         if seat.role is Role.WORKER and not over and self._possible() >= max(1, config.min_workers):
             return [GaveUp(end.name, reason)]

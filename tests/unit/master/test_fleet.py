@@ -147,6 +147,14 @@ def test_the_job_fails_when_the_budget_of_a_cause_is_used_up(cause, option, word
     assert "\n" not in failed.reason
 
 
+@pytest.mark.parametrize("cause", [ExitCause.ERROR, ExitCause.OUT_OF_MEMORY])
+def test_a_job_that_fails_for_lack_of_memory_says_what_gives_more(cause):
+    none = {"relaunch_on_out_of_memory": 0, "relaunch_on_worker_failure": 0}
+    fleet = serving(workers=1, more_memory={Role.WORKER: "add some"}, **none)
+    _, failed = fleet.handle(ended(W[0], cause))
+    assert ("(add some; 0 of 0" in failed.reason) == (cause is ExitCause.OUT_OF_MEMORY)
+
+
 def test_errors_of_two_lines_of_workers_do_not_add_up():
     fleet = serving(workers=2)
     assert fleet.handle(ended(W[0], ExitCause.ERROR))[1] == worker(2, 0, "error")
