@@ -264,6 +264,7 @@ class Master:
     async def _step_aside(self, server: Any, reason: str) -> None:
         """Nothing is ended, nothing is decided: pods go on, and find the next master where this one was."""
         log.info("%s: this master steps aside, its pods wait for the next", reason)
+        self._narrator.aside(reason)
         self._desk.close()
         await self._let_go(server)
         with contextlib.suppress(ElasticError):  # what was not durable was not answered

@@ -20,7 +20,7 @@ from google.protobuf import json_format
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.home import Origin
-from elastic_runtime.master.job import EVALUATION, TRAINING, Job, Outcome
+from elastic_runtime.master.job import EVALUATION, TRAINING, Job, Outcome, more_memory
 from elastic_runtime.master.rendezvous import Formed
 from elastic_runtime.master.status import describe
 from elastic_runtime.observe import events, summary, words
@@ -31,7 +31,7 @@ from elastic_runtime.observe.metrics import Metrics, MetricsPage
 from elastic_runtime.observe.progress import Progress
 from elastic_runtime.observe.recorder import Recorder
 from elastic_runtime.observe.report import Fact, render
-from elastic_runtime.platform.pods import Phase, Pod, Role, pod_name
+from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role, pod_name
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.flags import flags
 from elastic_runtime.spec.job import JobSpec, Kind
@@ -63,6 +63,7 @@ class Narrator:
         self._master = pod_name(spec.job_name, Role.MASTER)
         self.pids: dict[str, int] = {self._master: os.getpid()}
         self._evaluations_said: set[tuple[int, str]] = set()
+        self._memory_said: set[Role] = set()
         self.resumed = False
         self.message = ""  # what the job waits for
 
@@ -145,6 +146,9 @@ class Narrator:
                     detail=pod.detail,
                 )
             )
+            if pod.cause is ExitCause.OUT_OF_MEMORY and pod.role not in self._memory_said:
+                self._memory_said.add(pod.role)
+                log.warning("%s ran out of memory: %s", pod.name, more_memory(self._spec, pod.role))
             return
         if pod.pid is not None:
             self.pids[pod.name] = pod.pid
@@ -369,6 +373,12 @@ class Narrator:
             log.info("the model is in %s", self._job.exported)
         log.info("the report is %s", self._folder / "report.html")
         self._verdict()
+
+    def aside(self, reason: str) -> None:
+        """This master goes and the job does not; until there is another, there is only what is on record."""
+        self.message = reason
+        self._write_report()
+        self.sample()
 
     def over(self, outcome: Outcome) -> None:
         """An earlier master has ended the job; if it died before it had said so, that is done now."""

@@ -111,16 +111,21 @@ def follow_pods(spec: JobSpec) -> ClusterPodLines:
     return ClusterPodLines(Api.connect(spec.namespace), spec.job_name)
 
 
-def end_unless_continued(spec: JobSpec) -> None:
-    """The step was told to end: the job's pods wait for its next attempt if there is to be one, or go."""
+def end_unless_continued(spec: JobSpec) -> bool:
+    """The step was told to end: the job's pods wait for its next attempt if there is to be one, or go.
+
+    Returns whether there is to be one.
+    """
     from elastic_runtime.steps.successor import will_be_run_again
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # an engine says it more than once
-    if will_be_run_again(spec.namespace):
+    goes_on = will_be_run_again(spec.namespace)
+    if goes_on:
         log.info("the job's pods wait for the next attempt of this step")
     else:
         gone = end_pods(spec.job_name)
         log.info("this step will not be run again: %s removed", figures.plural(len(gone), "pod"))
+    return goes_on
 
 
 def run_that_has(job: str) -> str:

@@ -1,12 +1,14 @@
 """What a job leaves in its run folder, brought to the step's outputs: while it runs, and at its end.
 
 The master shows where it stands once a second. From that come the progress line of the log, Argo's progress
-file and fresh copies of report, pod table and metrics; each output is whole at any moment.
+file and fresh copies of report, pod table and metrics; each output is whole at any moment. An engine that
+stops a step may take its outputs a second later, so there is in them what the log has said.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import json
 import logging
@@ -40,16 +42,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LINE_SECONDS = 10.0
-WRITE_SECONDS = 15.0
 TO_USE_THE_MODEL = ("model_zoo", "model_def", "model_params", "data_reader_params", "minibatch_size")
 
 
 class JobEnded(ElasticError):
     """The job did not succeed; the step ends with its exit code."""
 
-    def __init__(self, summary: Summary, exit_code: int) -> None:
-        goes_on = "the step was told to end, and goes on with its job when it is run again: "
-        super().__init__((goes_on if exit_code == EXIT_DRAINED else "") + verdict(summary))
+    def __init__(self, summary: Summary, exit_code: int, *, goes_on: bool) -> None:
+        told = "the step was told to end" if exit_code == EXIT_DRAINED else ""
+        if told and goes_on:
+            told += ", and goes on with its job when it is run again"
+        elif told:
+            summary = dataclasses.replace(summary, status="stopped")
+        super().__init__(f"{told}: {verdict(summary)}" if told else verdict(summary))
         self.exit_code = exit_code
 
 
@@ -59,8 +64,8 @@ class JobOutputs:
     def __init__(self, *, model: Artifact, metrics: Artifact, report: Artifact, pods: Artifact) -> None:
         self._model, self._metrics, self._report, self._pods = model, metrics, report, pods
         self._folder = Path()
-        self._said_pods: tuple[PodState, ...] = ()
-        self._next_line = self._next_write = 0.0
+        self._written: tuple[tuple[PodState, ...], str] | None = None
+        self._next_line = 0.0
         self._lines: PodLines | ClusterPodLines | None = None
 
     def begin(self, spec: JobSpec) -> None:
@@ -87,13 +92,16 @@ class JobOutputs:
     def _show(self, state: LiveState, now: float) -> None:
         if self._lines is not None:
             self._lines.see(state.pods)
-        if now >= self._next_line:
-            self._next_line = now + LINE_SECONDS
-            log.info("%s", _in_words(state))
-            _tell_argo(state.records_done, state.records)
-        if now >= self._next_write or state.pods != self._said_pods:
-            self._next_write, self._said_pods = now + WRITE_SECONDS, state.pods
-            self._write()
+        is_due, news = now >= self._next_line, (state.pods, state.message)
+        try:
+            if is_due or news != self._written:
+                self._written = news
+                self._write()
+        finally:
+            if is_due:
+                self._next_line = now + LINE_SECONDS
+                log.info("%s", _in_words(state))
+                _tell_argo(state.records_done, state.records)
 
     def could_not_run(self, error: ElasticError) -> None:
         """Nothing was started: the outputs say why."""
@@ -102,8 +110,11 @@ class JobOutputs:
             write_text(self._report, render((), summary))
             write_text(self._pods, f"{verdict(summary)}\n")
 
-    def end(self, exit_code: int) -> Summary:
-        """The job has ended: everything is brought in its last state; raises if it did not succeed."""
+    def end(self, exit_code: int, *, goes_on: bool = False) -> Summary:
+        """The job has ended, or `goes_on` without this step: all is brought in its last state.
+
+        Raises if the job did not succeed.
+        """
         if self._lines is not None:
             self._lines.close(pods_go_on=exit_code == EXIT_DRAINED)
         try:
@@ -111,7 +122,7 @@ class JobOutputs:
             _tell_argo(summary.records_done, summary.records)
             if exit_code:
                 self._keep()
-                raise JobEnded(summary, exit_code)
+                raise JobEnded(summary, exit_code, goes_on=goes_on)
             self._deliver_model(summary)
         except OSError as problem:
             remedy = "run the step again when there is room: the job is not trained again"
@@ -144,7 +155,9 @@ class JobOutputs:
         """KFP takes no output of a step that fails; one that can reach the store puts its report there."""
         place = address(self._report)
         can_reach = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
-        if storage.local_path(place) is None and can_reach:
+        if storage.local_path(place) is not None:
+            log.info("its report is the step's output report, %s", place)
+        elif can_reach:
             try:
                 storage.put_file(Path(self._report.path), place)
                 log.info("its report is kept: %s", place)

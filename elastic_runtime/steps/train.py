@@ -76,12 +76,11 @@ def train(
         if is_remote:
             take_the_masters_place(spec)
         code = run(spec, outputs.show)
-        if is_remote and code == EXIT_DRAINED:
-            end_unless_continued(spec)
+        goes_on = is_remote and code == EXIT_DRAINED and end_unless_continued(spec)
     except ElasticError as error:
         outputs.could_not_run(error)
         raise
-    summary = outputs.end(code)
+    summary = outputs.end(code, goes_on=goes_on)
     return Trained(summary.version, outputs.best_metric)
 
 

@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,16 @@ class StepRun:
             return found[times - 1] if len(found) >= times else ""
 
         return str(self.until(said, f"{pattern!r} is said {times} times", seconds))
+
+    def until_told(self, words: str) -> float:
+        """Wait until the step's log has these words; when they were written."""
+        line = self.until_said(rf"\[[^\]]*\] .*{words}")
+        return datetime.strptime(f"{line[1:24]}+0000", "%Y-%m-%d %H:%M:%S,%f%z").timestamp()
+
+    def until_made(self, pod: str) -> float:
+        """Wait until the job has asked for this pod; when that was."""
+        made = self.until(lambda: self.pods().get(pod), f"{pod} is asked for")
+        return datetime.fromisoformat(made["metadata"]["creationTimestamp"]).timestamp()
 
     def until_again(self, but: set[str], pattern: str, seconds: float = SECONDS) -> None:
         """Wait until a pod of the step other than these, by their `uid`s, has written that.

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ TEMPLATES = sorted((MANIFESTS / "argo").glob("*.yaml"))
 EVERYWHERE = sorted((MANIFESTS / "argo" / "cluster").glob("*.yaml"))
 WITHOUT_PYTHON = MANIFESTS.parent / "pipelines" / "mnist_argo_templates.yaml"
 STOPPED_SECONDS = 240  # less than after what pods without a master end themselves
+SAID_SECONDS = 30  # "within seconds", on a machine that is busy
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 OFTEN = {"name": "ARGO_PROGRESS_PATCH_TICK_DURATION", "value": "1s"}  # Argo looks once a minute
 MakeRun = Callable[..., StepRun]
@@ -132,6 +134,19 @@ def uids(run: StepRun) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in run.pods().items()}
 
 
+def assert_what_was_reached_is_kept(run: StepRun, store: s3.Store) -> None:
+    """Argo has it, no less than the log has said before the step was told to end; and the log says where."""
+    (step,) = run.nodes("train")
+    place = f"{run.namespace.name}/{run.name}/{run.pod_of(step)}"
+    reached = re.findall(r"epoch \d+ of \d+, ([\d ]+) of", run.log())
+    metrics = json.loads(store.read(f"{place}/metrics.json"))
+    assert metrics["records"] >= max(int(each.replace(" ", "")) for each in reached) > 0, run.report()
+    assert b"| worker-0 | running |" in store.read(f"{place}/pods.md")
+    assert b"<svg" in store.read(f"{place}/report.html")
+    assert "its report is the step's output report, /elasticdl/outputs/report.html" in run.log()
+    assert f"error: the step was told to end: job {run.name} stopped: " in run.log()
+
+
 def assert_each_record_is_done_once(run: StepRun, epochs: int = 1) -> None:
     """By the ledger, as the last attempt tells; what those said whose pods are gone is gone with them."""
     done = re.findall(r"epoch (\d+) of \d+ done: (\d+) records", run.log())
@@ -228,7 +243,9 @@ def test_p9_a_step_lost_at_any_moment_goes_on_with_its_pods_and_every_record_is_
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_p10_p11_a_workflow_that_is_ended_at_any_moment_leaves_nothing(make_run, moment: str) -> None:
+def test_p10_p11_a_workflow_that_is_ended_at_any_moment_leaves_nothing_but_what_it_has_reached(
+    make_run, store, moment: str
+) -> None:
     """Only that of KFP's kind has an exit handler: "Terminate" and a deletion would not run it.
 
     KFP ends a workflow by its deadline and gives its steps one second; then there is the exit handler.
@@ -244,6 +261,8 @@ def test_p10_p11_a_workflow_that_is_ended_at_any_moment_leaves_nothing(make_run,
     for how, run in runs.items():
         run.until_nothing_is_left(STOPPED_SECONDS)
         assert how == "delete" or run.ends() == "Failed", run.report()
+        if moment == "training" and how in ("stop", "terminate", "deadline"):
+            assert_what_was_reached_is_kept(run, store)
 
 
 def test_p10_steps_of_a_lost_node_are_run_again_once_the_cluster_gives_the_node_up(make_run, cluster) -> None:
@@ -299,11 +318,48 @@ def test_an_option_that_is_wrong_is_said_and_starts_nothing(make_run) -> None:
     run.until_nothing_is_left(STOPPED_SECONDS)
 
 
-def test_p13_what_a_worker_waits_for_is_said(make_run) -> None:
-    run = make_run(worker_image="127.0.0.1:1/no/such:image").submit()
-    run.until_said(r"pod elasticdl-w-worker-0 waits: the image 127.0.0.1:1/no/such:image cannot be pulled")
-    run.shut_down("Terminate")
-    run.until_nothing_is_left(STOPPED_SECONDS)
+def test_p13_why_a_worker_does_not_run_is_said_within_seconds(make_run, cluster) -> None:
+    image, size = "127.0.0.1:1/no/such:image", ("worker_resource_request", "worker_resource_limit")
+    given = {
+        "image": {"worker_image": image},
+        "room": dict.fromkeys(size, "cpu=900,memory=1Gi"),
+        "memory": dict.fromkeys(size, "memory=150Mi"),  # less than TensorFlow alone takes
+        "urgent": {},
+    }
+    runs = {name: make_run(name, num_workers=1, **options) for name, options in given.items()}
+    runs["urgent"].pace(0.05)
+    runs["memory"].cleaned_up()  # a job that has failed could be gone on with, and keeps what that takes
+    for run in runs.values():
+        run.submit()
+    made = {name: runs[name].until_made("worker-0") for name in ("image", "room")}
+    why = {
+        "image": rf"waits: the image {image} cannot be pulled: ",
+        "room": r"waits: no node can take it: 0/3 nodes are available: .*\b3 Insufficient cpu",
+    }
+    for name, words in why.items():
+        told = runs[name].until_told(rf"pod elasticdl-{name}-worker-0 {words}")
+        assert told - made[name] < SAID_SECONDS, runs[name].report()
+
+    urgent = runs["urgent"]
+    urgent.until_said("worker elasticdl-urgent-worker-0 joined")
+    now = time.time()
+    faults.evict(cluster, "elasticdl-urgent-worker-0", namespace=urgent.namespace.name)
+    told = urgent.until_told(r"pod elasticdl-urgent-worker-0 ended: preempted \(evicted")
+    assert told - now < SAID_SECONDS, urgent.report()
+    urgent.until_said("starting elasticdl-urgent-worker-1 in place of one that")
+
+    memory = runs["memory"]
+    remedy = "give it more by --worker_resource_limit, or make --minibatch_size smaller"
+    memory.until_said(r"worker-0 ended: out_of_memory \(killed for memory: its limit is 150Mi\)")
+    memory.until_said(rf"elasticdl-memory-worker-0 ran out of memory: {remedy}")
+    memory.until_said("starting elasticdl-memory-worker-1 in place of one that ran out of memory")
+    assert memory.ends() == "Failed"
+    (step,) = memory.nodes("train")
+    assert f"ran out of memory: killed for memory: its limit is 150Mi ({remedy}; 3 of 3 " in step["message"]
+    for run in runs.values():
+        run.shut_down("Terminate")
+    for run in runs.values():
+        run.until_nothing_is_left(STOPPED_SECONDS)
 
 
 def test_the_commands_of_the_page_do_what_it_says(steps, cluster, job_image, tmp_path) -> None:

@@ -10,12 +10,11 @@ from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
 from elastic_runtime.spec.job import JobSpec
 
 
-def a_narrator(folder):
+def a_narrator(folder, display=None, **options):
     """Of a new master."""
-    spec = JobSpec.make(
-        {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}, []
-    )
-    narrator = Narrator(spec, folder, Job(spec, lambda row: None), None)
+    given = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
+    spec = JobSpec.make(given | options, [])
+    narrator = Narrator(spec, folder, Job(spec, lambda row: None), display)
     narrator.begin()
     return narrator
 
@@ -71,6 +70,37 @@ def test_an_end_that_two_masters_tell_is_one_end(tmp_path):
     first.pod(end, False)
     a_narrator(tmp_path).pod(end, True)
     assert len([e for e in events.read_events(tmp_path / events.FILE_NAME) if kind(e) == "PodEnded"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({}, "make --num_workers or --minibatch_size smaller"),
+        ({"image_name": "i"}, "give it more by --worker_resource_request, or make --minibatch_size smaller"),
+        (
+            {"image_name": "i", "worker_resource_limit": "memory=9Gi"},
+            "give it more by --worker_resource_limit, or make --minibatch_size smaller",
+        ),
+    ],
+)
+def test_lack_of_memory_is_said_with_its_remedy_once(tmp_path, caplog, options, remedy):
+    narrator = a_narrator(tmp_path, **options)
+    for name in ("w-1", "w-2"):
+        narrator.pod(Pod(name, Role.WORKER, 0, Phase.ENDED, 0.0, cause=ExitCause.OUT_OF_MEMORY), False)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == [f"w-1 ran out of memory: {remedy}"]
+
+
+def test_a_master_that_steps_aside_leaves_a_report_of_that_moment(tmp_path):
+    page, seen = tmp_path / "report.html", []
+    narrator = a_narrator(tmp_path, display=lambda state: seen.append((state.message, page.exists())))
+    narrator.sample()
+    narrator.starting(fleet.StartPod("elasticdl-j-worker-1", Role.WORKER, 0))
+    narrator.sample()
+    assert "worker-1" not in page.read_text()
+    narrator.aside("SIGTERM")
+    assert "worker-1" in page.read_text()
+    assert seen == [("", False), ("", True), ("SIGTERM", True)]
 
 
 def relaunches(folder):

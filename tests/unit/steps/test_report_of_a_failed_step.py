@@ -1,5 +1,6 @@
-"""Where the report of a step is that failed: KFP takes no outputs of such a step."""
+"""What is left of a step that failed or was stopped: KFP takes no outputs of it, Argo those of then."""
 
+import json
 import logging
 import os
 import re
@@ -8,8 +9,10 @@ import fsspec
 import pytest
 
 from elastic_runtime.errors import ElasticError
+from elastic_runtime.observe.live_state import LiveState
 from elastic_runtime.observe.outcome import REPORT_NAME
 from elastic_runtime.observe.summary import FILE_NAME, Summary, write_summary
+from elastic_runtime.platform.pods import EXIT_DRAINED
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.steps import Folder
 from elastic_runtime.steps.in_cluster import CREDENTIALS
@@ -65,3 +68,41 @@ def test_a_store_that_refuses_changes_nothing_of_the_verdict(outputs, monkeypatc
     with pytest.raises(ElasticError, match="no"):
         outputs.end(1)
     assert any("its report is not kept" in message for message in caplog.messages)
+
+
+def test_the_log_says_where_a_report_is_that_stays_on_this_machine(tmp_path, outputs, caplog):
+    outputs._report.uri = str(tmp_path / "report")
+    with pytest.raises(ElasticError, match="no"):
+        outputs.end(1)
+    assert f"its report is the step's output report, {tmp_path / 'report'}" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "said"),
+    [
+        (False, "the step was told to end: job j stopped: "),
+        (True, "the step was told to end, and goes on with its job when it is run again: job j running: "),
+    ],
+)
+def test_a_step_that_was_told_to_end_says_whether_that_was_all(tmp_path, outputs, goes_on, said):
+    write_summary(Summary(job="j", status="running"), tmp_path / "runs" / "j" / FILE_NAME)
+    with pytest.raises(ElasticError) as ended:
+        outputs.end(EXIT_DRAINED, goes_on=goes_on)
+    assert str(ended.value).startswith(said)
+    assert ended.value.exit_code == EXIT_DRAINED
+
+
+def test_outputs_have_what_the_log_has_said_and_what_is_said_last(tmp_path, outputs, caplog):
+    """An engine that stops a step takes them about a second later."""
+
+    def shown(records, message=""):
+        write_summary(
+            Summary(job="j", status="running", records_done=records), tmp_path / "runs" / "j" / FILE_NAME
+        )
+        outputs.show(LiveState(records_done=records, message=message))
+        return json.loads((tmp_path / "metrics").read_text())["records"]
+
+    assert shown(5) == 5
+    assert caplog.messages[-1].startswith("5 records")
+    assert shown(6) == 5, "not each second"
+    assert shown(7, "SIGTERM") == 7
