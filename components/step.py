@@ -14,8 +14,10 @@ from kfp.dsl.pipeline_task import TaskState
 from kfp.dsl.python_component import PythonComponent
 
 from elastic_runtime.errors import ElasticError, nearest
+from elastic_runtime.steps.command import value_of
 
 Check = Callable[[Mapping[str, Any]], None]
+_KINDS = {"Integer": int, "Float": float, "Boolean": bool}
 
 
 class Step(PythonComponent):
@@ -31,11 +33,7 @@ class Step(PythonComponent):
         for name in given:
             if name not in inputs:
                 raise TypeError(f"{called} has no input {name!r}, {nearest(name, inputs)}")
-        if self._check is not None:
-            try:
-                self._check({name: value for name, value in given.items() if value is not None})
-            except ElasticError as error:
-                raise ValueError(f"{called}: {error}") from None
+        self.refuse(given, called)
         for name, value in given.items():
             if type(value) is int and inputs[name].type == "Float":  # to KFP 60 is no number with fractions
                 given[name] = float(value)
@@ -43,6 +41,23 @@ class Step(PythonComponent):
         if not self._cached and task.state is TaskState.FUTURE:
             task.set_caching_options(False)
         return task
+
+    def refuse(self, given: Mapping[str, Any], called: str) -> None:
+        """Say what is wrong with these inputs, as far as it is known before anything runs."""
+        inputs = self.component_spec.inputs or {}
+        try:
+            values = {name: _value(name, each, inputs) for name, each in given.items() if each is not None}
+            if self._check is not None:
+                self._check(values)
+        except ElasticError as error:
+            raise ValueError(f"{called}: {error}") from None
+
+
+def _value(name: str, given: Any, inputs: Mapping[str, Any]) -> Any:
+    """What a text means where a number or a truth is wanted; engines have texts for everything."""
+    kind = _KINDS.get(inputs[name].type) if name in inputs else None
+    is_text = isinstance(given, str) and "{{" not in given
+    return value_of(name, given, kind) if kind and is_text else given
 
 
 def step(*, cached: bool = True, check: Check | None = None) -> Callable[[PythonComponent], Step]:

@@ -9,9 +9,6 @@ A template is called within a `DAG` or `Steps`, with the inputs of its component
         argo.train(training_dataset=data.get_artifact("dataset"), model_def="mnist.mnist_functional_api", ...)
 """
 
-from elastic_runtime.steps.convert import check as check_convert
-from elastic_runtime.steps.options import check
-
 from .. import build_image as _build_image
 from .. import clean_up as _clean_up
 from .. import convert as _convert
@@ -27,8 +24,8 @@ _OF_THE_JOB = "elasticdl"
 _JOB = {"job_name": "{{workflow.name}}"}
 
 build_image = template(_build_image, logins=True)
-convert = template(_convert, check=check_convert)
-train = template(_train, defaults=_JOB | {"image_name": IMAGE}, account=_OF_THE_JOB, check=check)
+convert = template(_convert)
+train = template(_train, defaults=_JOB | {"image_name": IMAGE}, account=_OF_THE_JOB)
 evaluate = template(_evaluate)
 predict = template(_predict)
 clean_up = template(_clean_up, defaults=_JOB, account=_OF_THE_JOB)

@@ -20,7 +20,7 @@ _NOT_HERE = ("TaskConfig",)
 RESULT = "Output"
 """KFP's name for the one result of a function."""
 RESULTS = {"build_image": "image", "clean_up": "pods", "convert": "records", "predict": "records"}
-_WORDS = {"on_error": ("fail", "skip")}
+_WORDS: dict[str, tuple[str, ...]] = {"on_error": ("fail", "skip")}
 _TRUTH = ("true", "false")
 
 
@@ -43,7 +43,9 @@ class Port:
 def inputs(component: Any) -> list[Port]:
     """The inputs of a KFP component."""
     texts = _texts(component)
-    words = _WORDS | {flag.name: flag.choices for flag in of_a_step()}
+    words = _WORDS
+    if component.python_func.__name__ == "train":  # others mean something else by some of these names
+        words = words | {flag.name: flag.choices for flag in of_a_step()}
     return [
         _input(name, port, texts.get(name, ""), words.get(name, ()))
         for name, port in (component.component_spec.inputs or {}).items()

@@ -7,7 +7,7 @@ value is told when the workflow is compiled, not when it runs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,9 @@ from hera.workflows import (
 )
 
 from elastic_runtime.errors import ElasticError, nearest
+from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.resources import parse_resources
+from elastic_runtime.steps.options import known
 
 from ..image import IMAGE
 from . import ports
@@ -68,16 +71,14 @@ _RETRY = RetryStrategy(
 """A step that was lost runs again; one that has failed, was wrong or was stopped would say so again."""
 _SETTINGS_OF_TASKS = {field.name for kind in (Task, Step) for field in dataclasses.fields(kind)}
 
-Check = Callable[[Mapping[str, Any]], None]
-
 
 @dataclass(kw_only=True)
 class StepTemplate(Container):
     """Hera's template of a container, which knows what may be given to it."""
 
     description: str = ""
-    check: Check | None = None
-    """Sees the arguments when a workflow is compiled."""
+    component: Any = None
+    """It sees the arguments when a workflow is compiled."""
 
     def __call__(self, *, name: str = "", **given: Any) -> Task | Step:
         """A task, or a step, of the workflow that is being written."""
@@ -99,11 +100,14 @@ class StepTemplate(Container):
             words = port.enum if isinstance(port, Parameter) else None
             if words and isinstance(value, str) and value not in words and "{{" not in value:
                 raise ValueError(f"{self.name}(): {port.name}={value!r} is not one of {', '.join(words)}")
-        if self.check is not None:
-            try:
-                self.check(arguments)
-            except ElasticError as error:
-                raise ValueError(f"{self.name}(): {error}") from None
+        if self.component is not None:
+            self.component.refuse(arguments, f"{self.name}()")
+        plain = known(arguments)
+        try:
+            JobSpec.check_each({name: plain[name] for name in ("image_name", "volume") if name in plain})
+            parse_resources(str(plain.get("step_resource_request", "")))
+        except ElasticError as error:
+            raise ValueError(f"{self.name}(): {error}") from None
 
 
 def template(
@@ -111,7 +115,6 @@ def template(
     *,
     defaults: Mapping[str, str] | None = None,
     account: str = "",
-    check: Check | None = None,
     logins: bool = False,
 ) -> StepTemplate:
     """The template of a KFP component; `defaults` are those that only Argo knows.
@@ -144,7 +147,7 @@ def template(
         retry_strategy=_RETRY,
         service_account_name=account or None,
         description=str(component.component_spec.description),
-        check=check,
+        component=component,
     )
 
 

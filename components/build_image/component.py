@@ -2,11 +2,13 @@
 
 from kfp import dsl
 
+from elastic_runtime.steps.build_image import check
+
 from ..image import IMAGE
 from ..step import step
 
 
-@step(cached=False)
+@step(cached=False, check=check)
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def build_image(
     repository: str,

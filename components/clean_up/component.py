@@ -2,11 +2,13 @@
 
 from kfp import dsl
 
+from elastic_runtime.steps.job_name import check
+
 from ..image import IMAGE
 from ..step import step
 
 
-@step(cached=False)
+@step(cached=False, check=check)
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def clean_up(job_name: str, run_dir: str = "", remove_files: bool = False) -> list[str]:
     """End what is left of a job, as the exit handler of its pipeline; nothing left is no error.

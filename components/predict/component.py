@@ -2,11 +2,13 @@
 
 from kfp import dsl
 
+from elastic_runtime.steps.model_use import check
+
 from ..image import IMAGE
 from ..step import step
 
 
-@step()
+@step(check=check)
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def predict(
     model: dsl.Input[dsl.Model],

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.image.registry.blob import Document, digest_of
 from elastic_runtime.image.registry.reference import DIGEST, Reference
 from elastic_runtime.image.registry.repository import PATIENCE_SECONDS, Repository
@@ -27,6 +27,9 @@ LAYERS = {
 """The kinds of manifest that we know, and what a layer is called in each."""
 _CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_ALL = ("386", "amd64", "arm", "arm64", "loong64", "mips64le", "ppc64le", "riscv64", "s390x")
+PLATFORMS = tuple(f"linux/{architecture}" for architecture in _ALL)
+"""Those that images are made for, by the names that registries have for them."""
 THIS_MACHINE = f"linux/{_ARCHITECTURES.get(machine.machine(), machine.machine())}"
 
 
@@ -55,6 +58,13 @@ class Image:
         """What its processes have."""
         pairs = (entry.partition("=") for entry in (self.config.get("config") or {}).get("Env") or ())
         return {name: value for name, _, value in pairs}
+
+
+def check_platform(text: str) -> None:
+    """Refuse what is no `system/architecture`, with or without a variant; empty is this machine's."""
+    platform = "/".join(text.split("/")[:2])
+    if text and (platform not in PLATFORMS or not all(text.split("/")) or text.count("/") > 2):
+        raise InputError(f"unknown platform {text!r}", remedy=nearest(text, PLATFORMS))
 
 
 def find(

@@ -10,18 +10,19 @@ import logging
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elastic_runtime.data import storage
 from elastic_runtime.errors import InputError
 from elastic_runtime.image.append import push
-from elastic_runtime.image.base import THIS_MACHINE, Image, find
+from elastic_runtime.image.base import THIS_MACHINE, Image, check_platform, find
 from elastic_runtime.image.layer import Layer, pack
 from elastic_runtime.image.packages import install
 from elastic_runtime.image.recipe import MODEL_ZOO, NO_PART_OF_A_MODEL
 from elastic_runtime.image.registry import Reference
 from elastic_runtime.steps.artifact import Artifact, Folder, location
+from elastic_runtime.steps.options import known
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +40,9 @@ def build_image(
     insecure_registries: str = "",
 ) -> str:
     """Pushes the image, and returns the name that means it for ever, `repository@sha256:...`."""
-    target = Reference.parse(repository)
-    if target.digest:
-        raise InputError("a digest is what comes out, not where it goes", where=repository)
-    insecure = [host.strip() for host in insecure_registries.split(",") if host.strip()]
-    zoo = location(_one_of(model_zoo, model_zoo_artifact))
+    check(dict(locals()))
+    target, insecure = Reference.parse(repository), _hosts(insecure_registries)
+    zoo = location(model_zoo_artifact or Folder(model_zoo))
     base = find(base_image, platform=platform, insecure_registries=insecure)
     with tempfile.TemporaryDirectory(prefix="elasticdl-image-") as folder:
         models = _models(zoo, Path(folder))
@@ -56,12 +55,33 @@ def build_image(
     return image
 
 
-def _one_of(model_zoo: str, artifact: Artifact | None) -> Artifact:
-    if artifact is not None and model_zoo:
+def check(given: Mapping[str, object]) -> None:
+    """Refuse what is known to be wrong before anything runs; what is known only then is left to the step."""
+    plain = {name: str(value) for name, value in known(given).items()}
+    images = {name: Reference.parse(plain[name]) for name in ("repository", "base_image") if name in plain}
+    if "repository" in images and images["repository"].digest:
+        raise InputError("a digest is what comes out, not where it goes", where=plain["repository"])
+    check_platform(plain.get("platform", ""))
+    for host in _hosts(plain.get("insecure_registries", "")):
+        if not _is_registry(host):
+            remedy = "write its name alone, registry.example:5000"
+            raise InputError(f"{host!r} is no registry", where="insecure_registries", remedy=remedy)
+    has_artifact = given.get("model_zoo_artifact") is not None
+    if has_artifact and plain.get("model_zoo"):
         raise InputError("the model zoo is named twice", where="model_zoo", remedy="leave one out")
-    if artifact is None and not model_zoo:
+    if not has_artifact and not given.get("model_zoo"):
         raise InputError("no model zoo is named", where="model_zoo", remedy="name a folder, or its URI")
-    return artifact or Folder(model_zoo)
+
+
+def _is_registry(host: str) -> bool:
+    try:
+        return Reference.parse(f"{host}/any").registry == host
+    except InputError:
+        return False
+
+
+def _hosts(text: str) -> list[str]:
+    return [host.strip() for host in text.split(",") if host.strip()]
 
 
 def _models(zoo: str, folder: Path) -> Path:

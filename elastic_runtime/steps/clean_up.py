@@ -16,10 +16,12 @@ import signal
 from pathlib import Path
 
 from elastic_runtime.errors import InputError
+from elastic_runtime.master.prepare import SPEC_FILE
 from elastic_runtime.observe import figures
 from elastic_runtime.platform.process.claim import LOCK, claim
 from elastic_runtime.platform.process.platform import ProcessPlatform
 from elastic_runtime.steps.in_cluster import end_pods, is_in_cluster, run_that_has
+from elastic_runtime.steps.job_name import check
 from elastic_runtime.steps.job_name import job_name as name_of
 
 log = logging.getLogger(__name__)
@@ -29,12 +31,16 @@ GRACE_SECONDS = 10.0
 
 def clean_up(*, job_name: str, run_dir: str = "", remove_files: bool = False) -> list[str]:
     """End what is left of the job and return the names; with `remove_files` its run folder goes, too."""
+    check({"job_name": job_name})
     job = name_of(job_name)
+    folder = Path(run_dir or f"runs/{job}")
+    if remove_files and not _is_of_a_job(folder):
+        remedy = "name the run_dir that the step train was given"
+        raise InputError("holds no job, and stays", where=f"run_dir={folder}", remedy=remedy)
     if is_in_cluster() and (run := run_that_has(job)):
         log.info("job %s is that of %s, and is left alone", job, run)
         return []
     gone = end_pods(job) if is_in_cluster() else []
-    folder = Path(run_dir or f"runs/{job}")
     if folder.is_dir():
         gone += _end_processes(folder, job)
         if remove_files:
@@ -44,6 +50,12 @@ def clean_up(*, job_name: str, run_dir: str = "", remove_files: bool = False) ->
     else:
         log.info("job %s: nothing was left", job)
     return gone
+
+
+def _is_of_a_job(folder: Path) -> bool:
+    """Whether nothing else can be lost with it."""
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return SPEC_FILE in there or there <= {LOCK}
 
 
 def _end_processes(folder: Path, job: str) -> list[str]:

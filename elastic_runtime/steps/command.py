@@ -120,7 +120,7 @@ class _Ports:
         if missing := [f"--{name}" for name in self._needed if not texts.get(name)]:
             raise InputError(f"not given: {', '.join(missing)}")
         results = {name: text for name, text in texts.items() if name in self._results and text}
-        values = {n: _value(n, text, self._kinds[n]) for n, text in texts.items() if n in self._kinds}
+        values = {n: value_of(n, text, self._kinds[n]) for n, text in texts.items() if n in self._kinds}
         arguments = {name: value for name, value in values.items() if not self._is_absent(name, value)}
         return _Given(arguments, [a for a in arguments.values() if isinstance(a, Kept)], results)
 
@@ -144,7 +144,7 @@ def _results(hint: Any) -> tuple[str, ...]:
     return () if hint is types.NoneType else getattr(hint, "_fields", ("result",))
 
 
-def _value(name: str, text: str, kind: Any) -> Any:
+def value_of(name: str, text: str, kind: Any) -> Any:
     """A text as what the step takes; an empty one is none."""
     if kind is Artifact:
         return Kept(text) if text else None

@@ -11,8 +11,12 @@ from typing import Any
 from elastic_runtime.data import inspect, mnist, storage
 from elastic_runtime.data.convert import ConvertRequest
 from elastic_runtime.data.convert import convert as convert_files
+from elastic_runtime.data.convert.images import parse_size
+from elastic_runtime.data.convert.kinds import refuse_what_others_take
+from elastic_runtime.data.convert.request import KINDS
+from elastic_runtime.data.convert.schema import parse as parse_schema
 from elastic_runtime.data.convert.split import parse_split
-from elastic_runtime.errors import InputError
+from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.steps.artifact import Artifact, location, write_text
 from elastic_runtime.steps.options import known
 from elastic_runtime.steps.samples import Part, samples_page
@@ -45,8 +49,9 @@ def convert(
     It goes to `output` if that is given, otherwise where the artifact is to be. The format `mnist` without a
     source is the small sample that comes with this package.
     """
+    check(dict(locals()))
     is_mnist = format == MNIST
-    given = _source(source, source_dataset)
+    given = source if source_dataset is None else location(source_dataset)
     request = ConvertRequest(
         source=given or (mnist.sample() if is_mnist else ""),
         output=output or dataset.path,
@@ -60,8 +65,6 @@ def convert(
         image_size=image_size,
         image_mode=image_mode,
     )
-    if not request.source:
-        raise InputError("nothing says what to convert", remedy="give source or source_dataset")
     rejects = _convert_mnist(request) if is_mnist else convert_files(request, _Lines()).rejects
     names = ("train", "test") if is_mnist else parse_split(split).parts
     parts = [_part(name, request.output) for name in names]
@@ -78,26 +81,40 @@ def convert(
 def check(given: Mapping[str, object]) -> None:
     """Refuse what is known to be wrong before anything runs; what is known only then is left to the step."""
     plain = known(given)
-    if plain.get("format") == MNIST:
-        del plain["format"]
-    kind = {"kind": plain.pop("format")} if "format" in plain else {}
+    kind = str(plain.get("format", ""))
+    if kind not in ("", MNIST, *KINDS):
+        raise InputError(f"unknown format {kind!r}", where="format", remedy=nearest(kind, (MNIST, *KINDS)))
+    _check_source(given, plain)
     names = {field.name for field in dataclasses.fields(ConvertRequest)}
     values: dict[str, Any] = {name: value for name, value in plain.items() if name in names}
-    ConvertRequest(**{"source": "", "output": "", **values, **kind})
-    parse_split(values.get("split", ""))
+    request = ConvertRequest(**{"source": "", "output": "", **values})
+    parse_split(request.split)
+    parse_schema(request.schema)
+    parse_size(request.image_size)
+    if kind == MNIST:
+        _refuse_what_mnist_has(request)
+    elif kind:
+        refuse_what_others_take(request, kind)
 
 
-def _source(source: str, dataset: Artifact | None) -> str:
-    if source and dataset is not None:
+def _check_source(given: Mapping[str, object], plain: Mapping[str, object]) -> None:
+    """There is one; of the format mnist there need not be."""
+    has_dataset = given.get("source_dataset") is not None
+    if plain.get("source") and has_dataset:
         raise InputError("both source and source_dataset are given", remedy="leave one of them out")
-    return source if dataset is None else location(dataset)
+    is_told = "format" in plain or not given.get("format")
+    if is_told and plain.get("format") != MNIST and not given.get("source") and not has_dataset:
+        raise InputError("nothing says what to convert", remedy="give source or source_dataset")
 
 
-def _convert_mnist(request: ConvertRequest) -> int:
+def _refuse_what_mnist_has(request: ConvertRequest) -> None:
     for field in dataclasses.fields(request):
         if field.name not in ("source", "output") and getattr(request, field.name) != field.default:
             what = f"the format mnist has a {field.name} of its own"
             raise InputError(what, where=field.name, remedy="leave it out")
+
+
+def _convert_mnist(request: ConvertRequest) -> int:
     results = mnist.convert_mnist(request.output, request.source, _Lines())
     return sum(result.rejects for result in results.values())
 

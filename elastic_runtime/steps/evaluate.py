@@ -11,6 +11,7 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.layers.mode import Mode
 from elastic_runtime.observe import words
 from elastic_runtime.steps.artifact import Artifact, location, write_text
+from elastic_runtime.steps.model_use import check
 from elastic_runtime.steps.score_page import score_page
 from elastic_runtime.steps.scores import Scores
 from elastic_runtime.steps.trained_model import TrainedModel, specification
@@ -31,6 +32,7 @@ def evaluate(
     **options: object,
 ) -> None:
     """Evaluate the model; `options` say otherwise than the model's own metadata how to use it."""
+    check(options)
     began = time.monotonic()
     origin = location(dataset, split)
     spec = specification(model, options, validation_data=origin)
@@ -42,6 +44,8 @@ def evaluate(
         for labels, outputs in part.batches:
             evaluator.update(labels, outputs)
             scores.update(labels, outputs)
+            if not records:  # before all the work is done
+                _names(class_names, scores)
         records += len(part.records)
     found = evaluator.result(evaluator.state())
     log.info("%d records in %.1f s: %s", records, time.monotonic() - began, words.metrics(found))

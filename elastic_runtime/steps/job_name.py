@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.spec import values
+from elastic_runtime.steps.options import known
 
 _DIGITS = 10
 
@@ -26,3 +28,10 @@ def job_name(text: str, *, given: bool = True) -> str:
     except InputError:
         clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "job"
         return f"{clean[: values.LONGEST_JOB_NAME - _DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def check(given: Mapping[str, object]) -> None:
+    """Refuse the empty name, which many a parameter is by mistake: it is no job's."""
+    if not str(known(given).get("job_name", "unknown")).strip():
+        remedy = "give the job_name that the step train was given"
+        raise InputError("no job is named", where="job_name", remedy=remedy)

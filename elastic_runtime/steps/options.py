@@ -58,7 +58,7 @@ def chosen(options: Mapping[str, object]) -> dict[str, object]:
 
 def arguments(values: Mapping[str, object]) -> list[str]:
     """The same as a command line."""
-    return [f"--{name}={_text(value)}" for name, value in values.items()]
+    return [f"--{name}={text(value)}" for name, value in values.items()]
 
 
 def check(given: Mapping[str, object]) -> None:
@@ -69,7 +69,7 @@ def check(given: Mapping[str, object]) -> None:
     judged = {name: value for name, value in given.items() if name not in _NOT_JUDGED}
     plain = known(judged)
     if len(plain) < len(judged):
-        JobSpec.check_each({name: _text(value) for name, value in chosen(plain).items()})
+        JobSpec.check_each({name: text(value) for name, value in chosen(plain).items()})
         return
     data = {name.replace("dataset", "data"): "its artifact" for name in DATASETS if name in given}
     parse("train", arguments({"job_name": "unnamed"} | chosen(plain) | data))
@@ -84,7 +84,8 @@ def known(given: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
+    """A value as it is written on a command line."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -21,6 +21,7 @@ from elastic_runtime.data.recordio import Writer
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.layers.mode import Mode
 from elastic_runtime.steps.artifact import Artifact, location
+from elastic_runtime.steps.model_use import check
 from elastic_runtime.steps.trained_model import Records, TrainedModel, specification
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ def predict(
     **options: object,
 ) -> int:
     """Predict, and return the number of records; `options` say how to use the model, as in `evaluate`."""
+    check(options | {"records_per_file": records_per_file})
     origin, place = location(dataset, split), output or predictions.path
     spec = specification(model, options, prediction_data=origin)
     trained = TrainedModel(model, spec, mode=Mode.PREDICTION, origin=origin)

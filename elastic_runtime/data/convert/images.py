@@ -26,7 +26,7 @@ def open_images(request: ConvertRequest) -> Source:
     files = _list(request.source)
     first = _first(files, request.source)
     mode = request.image_mode or ("L" if first.mode in ("1", "L") else "RGB")
-    size = _size(request.image_size) or first.size
+    size = parse_size(request.image_size) or first.size
     encoder = _Encoder(mode, size, scale=bool(request.image_size))
     return Source([file for file, _, _ in files], _rows(files), encoder, total=len(files), unit="image")
 
@@ -75,7 +75,8 @@ def _bytes(file: str) -> bytes:
         return data.read()
 
 
-def _size(text: str) -> tuple[int, int] | None:
+def parse_size(text: str) -> tuple[int, int] | None:
+    """The width and height of `HEIGHTxWIDTH`; None if none is given."""
     if not text:
         return None
     height, _, width = text.partition("x")

@@ -38,10 +38,15 @@ _ENDINGS = {
 def open_source(request: ConvertRequest) -> Source:
     """The rows of the request's source. An option that its kind does not know is refused."""
     kind = request.kind or _kind(request.source)
+    refuse_what_others_take(request, kind)
+    return _OPEN[kind](request)
+
+
+def refuse_what_others_take(request: ConvertRequest, kind: str) -> None:
+    """An option that sources of this kind do not know would have no effect."""
     for option, kinds in _OPTIONS.items():
         if getattr(request, option) and kind not in kinds:
             raise InputError(f"{option} is for {' and '.join(kinds)}, not for {kind}", where=request.source)
-    return _OPEN[kind](request)
 
 
 def _kind(location: str) -> str:

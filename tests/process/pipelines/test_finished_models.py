@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,6 @@ def test_what_is_given_goes_before_what_the_model_says(model: Folder, data: Fold
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"class_names": "one"}, "1 names for 2 classes"),
         ({"split": "test"}, "test: there is no such file or folder"),
         ({"model": Folder("/nowhere", {"model_def": "binary.custom_model"})}, "binary.custom_model"),
         ({"model": Folder("/nowhere")}, "nothing says what module the model is from"),
@@ -124,6 +124,15 @@ def test_what_cannot_be_evaluated_is_refused(
 ) -> None:
     with pytest.raises(ElasticError, match=said):
         evaluated(tmp_path, **({"model": model, "dataset": data} | change))
+
+
+def test_wrong_names_of_classes_are_told_before_all_the_work_is_done(
+    model: Folder, data: Folder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with pytest.raises(ElasticError, match="1 names for 2 classes"):
+        evaluated(tmp_path, model=model, dataset=data, class_names="one")
+    assert not [message for message in caplog.messages if "records in" in message]
 
 
 def predicted(tmp_path: Path, **given: Any) -> tuple[Folder, int]:

@@ -10,6 +10,8 @@ import pytest
 
 from elastic_runtime.steps.command import KEPT, STEPS, Kept, main
 
+EVALUATES = ("model", "dataset", "metrics", "classification", "report")
+
 
 @pytest.fixture
 def last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -34,6 +36,31 @@ def last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["clean_up", "--job_name=j", "--remove_files=yes"],
             "--remove_files: got 'yes' (give true or false)",
+        ),
+        (
+            ["clean_up", "--job_name= "],
+            "job_name: no job is named (give the job_name that the step train was",
+        ),
+        (["clean_up", "--job_name=j", "--run_dir=/", "--remove_files=true"], "run_dir=/: holds no job"),
+        (
+            [
+                "build_image",
+                "--repository=r.local/x",
+                "--model_zoo=/z",
+                "--base_image=b",
+                "--platform=linux/arm46",
+            ],
+            "unknown platform 'linux/arm46' (did you mean 'linux/arm64'?)",
+        ),
+        (["build_image", "--repository=r.local/x", "--base_image=b"], "model_zoo: no model zoo is named"),
+        (["convert", "--dataset=d", "--samples=s", "--format=mnits"], "did you mean 'mnist'?"),
+        (
+            ["predict", "--model=m", "--dataset=d", "--predictions=p", "--records_per_file=0"],
+            "records_per_file=0 is less than 1",
+        ),
+        (
+            ["evaluate", *map("--{}=x".format, EVALUATES), "--minibatch_size=-1"],
+            "--minibatch_size: got '-1' (give a whole number >= 1)",
         ),
         (["train", "--namespace=n"], "unknown option --namespace"),
         (["train", "--task_config=x"], "unknown option --task_config"),

@@ -104,7 +104,19 @@ def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
         (lambda: argo.evaluate(model="m"), TypeError, "evaluate() needs dataset"),
         (lambda: argo.convert(form="csv"), TypeError, "did you mean 'format'?"),
         (lambda: argo.convert(on_error="stop"), ValueError, "one of fail, skip"),
+        (lambda: argo.convert(format="mnist", seed="x"), ValueError, "seed: got 'x' (give a whole number)"),
+        (lambda: argo.convert(format="csv"), ValueError, "nothing says what to convert"),
+        (lambda: argo.evaluate(model="m", dataset="d", minibatch_size="-1"), ValueError, "number >= 1"),
+        (lambda: argo.predict(model="m", dataset="d", records_per_file="0"), ValueError, "less than 1"),
         (lambda: argo.clean_up(remove_files="yes"), ValueError, "one of true, false"),
+        (lambda: argo.clean_up(job_name=""), ValueError, "clean-up(): job_name: no job is named"),
+        (
+            lambda: argo.build_image(repository="r.local/x", model_zoo="/z", platform="linux/arm46"),
+            ValueError,
+            "unknown platform 'linux/arm46' (did you mean 'linux/arm64'?)",
+        ),
+        (lambda: argo.convert(format="mnist", volume="claim=c"), ValueError, "did you mean 'claim_name'?"),
+        (lambda: argo.convert(format="mnist", step_resource_request="cpus=1"), ValueError, "did you mean 'c"),
     ],
 )
 def test_what_is_wrong_is_told_when_the_workflow_is_compiled(call, error, said) -> None:
@@ -116,6 +128,9 @@ def test_what_is_known_only_when_it_runs_is_not_judged_before() -> None:
     later = "{{workflow.parameters.workers}}"
     written(lambda: argo.train(model_def=MODEL, training_data="/d", num_workers=later))
     written(lambda: argo.clean_up(remove_files=later))
+    written(lambda: argo.convert(format=later, seed=later, volume=later, step_resource_request=later))
+    written(lambda: argo.predict(model=later, dataset=later, records_per_file=later, minibatch_size="8"))
+    written(lambda: argo.build_image(repository=later, model_zoo=later, insecure_registries=later))
 
 
 def test_a_template_can_be_given_what_hera_gives_any_container() -> None:

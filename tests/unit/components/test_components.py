@@ -114,10 +114,16 @@ def test_p2_values_are_not_judged_together_while_some_are_unknown(tmp_path: Path
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"format": "cvs"}, "unknown kind 'cvs', did you mean 'csv'|did you mean 'csv'"),
+        ({"format": "cvs"}, "format: unknown format 'cvs' .did you mean 'csv'"),
+        ({"format": "mnits"}, "format: unknown format 'mnits' .did you mean 'mnist'"),
         ({"format": "csv", "split": "train=0.9"}, "the shares add up to 0.9"),
         ({"format": "csv", "on_error": "skp"}, "did you mean 'skip'"),
         ({"format": "csv", "records_per_file": 0}, "records_per_file=0 is less than 1"),
+        ({"format": "csv", "records_per_file": "few"}, "records_per_file: got 'few' .give a whole number"),
+        ({"format": "csv", "schema": "age:itn"}, "unknown type 'itn' of 'age' .did you mean 'int'"),
+        ({"format": "images", "image_size": "28"}, "image_size '28' is not HEIGHTxWIDTH"),
+        ({"format": "csv", "image_mode": "RGB"}, "image_mode is for images, not for csv"),
+        ({"format": "mnist", "split": "a=1"}, "the format mnist has a split of its own"),
     ],
 )
 def test_p2_a_wrong_conversion_is_refused_when_the_pipeline_is_compiled(
@@ -128,6 +134,74 @@ def test_p2_a_wrong_conversion_is_refused_when_the_pipeline_is_compiled(
 
     with pytest.raises(REFUSED, match=said):
         compiled(pipeline, tmp_path)
+
+
+def test_p2_a_conversion_of_nothing_or_of_two_things_is_refused(tmp_path: Path) -> None:
+    def nothing() -> None:
+        components.convert(format="csv")
+
+    def two() -> None:
+        data = components.convert(format="mnist").outputs["dataset"]
+        components.convert(source="/data", source_dataset=data)
+
+    def known_later(source: str, format: str) -> None:  # noqa: A002 - as users call it
+        components.convert(source=source)
+        components.convert(format=format)
+
+    for pipeline, said in ((nothing, "nothing says what to convert"), (two, "both source and source_dat")):
+        with pytest.raises(REFUSED, match=said):
+            compiled(pipeline, tmp_path)
+    assert compiled(known_later, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong", "said"),
+    [
+        ("evaluate", {"minibatch_size": -1}, "--minibatch_size: got '-1' .give a whole number >= 1"),
+        ("evaluate", {"minibatch_sise": 8}, "did you mean 'minibatch_size'"),
+        ("evaluate", {"model_params": "units"}, "--model_params"),
+        ("evaluate", {"eval_metrics_fn": "my metrics"}, "--eval_metrics_fn: got 'my metrics'"),
+        ("predict", {"minibatch_size": "many"}, "--minibatch_size: got 'many' .give a whole number"),
+        ("predict", {"records_per_file": 0}, "records_per_file=0 is less than 1"),
+        ("predict", {"feed": "1st"}, "--feed: got '1st'"),
+        ("clean_up", {"job_name": " "}, "job_name: no job is named"),
+        ("clean_up", {"job_name": "j", "remove_file": True}, "did you mean 'remove_files'"),
+        ("build_image", {"repository": "https://team/x"}, "'https://team/x': is no name of an image"),
+        ("build_image", {"repository": f"team/x@sha256:{'0' * 64}"}, "a digest is what comes out"),
+        ("build_image", {"base_image": "Team/x"}, "'Team/x': is no name of an image"),
+        ("build_image", {"platform": "linux/amd46"}, "unknown platform 'linux/amd46' .did you mean 'linux/a"),
+        ("build_image", {"insecure_registries": "http://r:1"}, "'http://r:1' is no registry"),
+        ("build_image", {"insecure_registries": "r.local:5000, r"}, "'r' is no registry"),
+        ("build_image", {"model_zoo": ""}, "model_zoo: no model zoo is named"),
+    ],
+)
+def test_p2_what_is_wrong_with_a_step_whatever_it_is_given_is_refused_when_the_pipeline_is_compiled(
+    step: str, wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    def pipeline() -> None:
+        data = components.convert(format="mnist").outputs["dataset"]
+        model = components.train(model_def="a.b", training_dataset=data).outputs["model"]
+        right = {
+            "evaluate": {"model": model, "dataset": data},
+            "predict": {"model": model, "dataset": data},
+            "clean_up": {"job_name": "j"},
+            "build_image": {"repository": "registry.local/team/x", "model_zoo": "/zoo"},
+        }
+        getattr(components, step)(**(right[step] | wrong))
+
+    with pytest.raises(REFUSED, match=said):
+        compiled(pipeline, tmp_path)
+
+
+def test_p2_what_only_the_run_will_know_is_not_judged_before(tmp_path: Path) -> None:
+    def pipeline(job: str, zoo: str, platform: str, size: int) -> None:
+        components.clean_up(job_name=job)
+        components.build_image(repository=job, model_zoo=zoo, platform=platform, base_image=job)
+        data = components.convert(format="mnist").outputs["dataset"]
+        model = components.train(model_def="a.b", training_dataset=data).outputs["model"]
+        components.predict(model=model, dataset=data, minibatch_size=size, records_per_file=size)
+
+    assert compiled(pipeline, tmp_path)
 
 
 def test_a_whole_number_will_do_where_any_number_does(tmp_path: Path) -> None:

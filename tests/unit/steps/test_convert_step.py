@@ -84,7 +84,7 @@ def test_bad_rows_that_are_skipped_are_told(tmp_path: Path, table: Path) -> None
         ({"source": "a", "source_dataset": Folder("b")}, "both source and source_dataset"),
         ({"source": "/nowhere.csv"}, "no such file or folder"),
         ({"format": "mnist", "schema": "a:int"}, "the format mnist has a schema of its own"),
-        ({"source": "x", "format": "cvs"}, "unknown kind 'cvs'.*did you mean 'csv'"),
+        ({"source": "x", "format": "cvs"}, "unknown format 'cvs'.*did you mean 'csv'"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(tmp_path: Path, given: dict[str, Any], said: str) -> None:
