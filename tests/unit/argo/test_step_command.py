@@ -41,7 +41,6 @@ def last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["clean_up", "--job_name= "],
             "job_name: no job is named (give the job_name that the step train was",
         ),
-        (["clean_up", "--job_name=j", "--run_dir=/", "--remove_files=true"], "run_dir=/: holds no job"),
         (
             [
                 "build_image",
@@ -74,6 +73,19 @@ def test_a_wrong_command_line_is_one_clear_error(words, said, last_words, capsys
     assert line.startswith("error: ")
     assert said in line
     assert said in last_words.read_text()
+
+
+def test_a_folder_that_holds_something_else_than_a_job_is_not_removed(tmp_path, capsys) -> None:
+    words = ["clean_up", "--job_name=j", f"--run_dir={tmp_path}", "--remove_files=true"]
+    (tmp_path / "thesis").touch()
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"run_dir={tmp_path}: holds no job, and stays" in capsys.readouterr().err
+    assert (tmp_path / "thesis").exists()
+    (tmp_path / "job.json").touch()
+    main(words)
+    assert not tmp_path.exists()
 
 
 @pytest.mark.parametrize(
