@@ -50,7 +50,7 @@ def started(
 def succeeded(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> Ended:
     found, ran = started(pipelines, name, folder, *words)
     assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}{found.report()}"
-    assert re.search(rf"^{name} succeeded in ", ran.stdout, re.MULTILINE), ran.stdout
+    assert re.search(rf"^{name.replace('_', '-')} succeeded in ", ran.stdout, re.MULTILINE), ran.stdout
     return found
 
 
@@ -135,6 +135,27 @@ def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themsel
     assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in run.said(pod))
     [model] = run.artifacts("train", "system.Model")
     assert f"{model.key}/model.keras" in pipelines.store.keys(f"{model.key}/")
+    assert accuracy(run, "evaluate") > 0.5
+
+
+def test_the_pipeline_that_builds_its_image_trains_and_evaluates_in_it(
+    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+) -> None:
+    registry = pipelines.cluster.site.registry
+    sizes = [f"{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
+    sizes += [f"{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
+    words = [f"--param=base_image={registry}/{our_image}", *(f"--set=train.{size}" for size in sizes)]
+    words += [f"--param=repository={registry}/me/digits", f"--param=insecure_registries={registry}"]
+    with granted(pipelines):
+        run = succeeded(pipelines, "own_image", tmp_path, *words)
+    [build] = run.pods("build-image")
+    [made] = re.findall(rf"the image is ({registry}/me/digits@sha256:\w{{64}}): ", "\n".join(run.said(build)))
+    for step in ("train", "evaluate"):
+        [pod] = run.pods(step)
+        images = {each["name"]: each["image"] for each in pod["spec"]["containers"]}
+        assert images["main"] == made
+    [pod] = run.pods("train")
+    assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in run.said(pod))
     assert accuracy(run, "evaluate") > 0.5
 
 
