@@ -115,7 +115,8 @@ def _parser(pipeline: BaseComponent, packages: Sequence[Package]) -> argparse.Ar
 
 def _known(packages: Sequence[Package]) -> str:
     """What `--param` and `--set` can name."""
-    lines = []
+    needed = dict.fromkeys(name for package in packages for name in package.missing())
+    lines = [f"to be given: {', '.join(needed)}"] if needed else []
     for package in packages:
         parameters, steps = sorted(package.names()), dict.fromkeys(package.steps())
         lines += [

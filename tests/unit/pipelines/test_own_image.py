@@ -135,3 +135,9 @@ def test_here_the_folder_itself_is_trained_by_processes(
     assert command("--dry_run", REPOSITORY, *words) == 0
     tasks, _ = ir(capsys.readouterr().out)
     assert (given(tasks["train"], "model_zoo"), given(tasks["train"], "image_name")) == (zoo, image)
+
+
+def test_the_help_names_what_has_to_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("--help")
+    assert "\nto be given: repository\n" in capsys.readouterr().out
