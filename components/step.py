@@ -16,6 +16,8 @@ from kfp.dsl.python_component import PythonComponent
 from elastic_runtime.errors import ElasticError, nearest
 from elastic_runtime.steps.command import value_of
 
+from .parts import check_parts
+
 Check = Callable[[Mapping[str, Any]], None]
 _KINDS = {"Integer": int, "Float": float, "Boolean": bool}
 
@@ -49,6 +51,7 @@ class Step(PythonComponent):
             values = {name: _value(name, each, inputs) for name, each in given.items() if each is not None}
             if self._check is not None:
                 self._check(values)
+            check_parts(values)
         except ElasticError as error:
             raise ValueError(f"{called}: {error}") from None
 

@@ -66,13 +66,13 @@ def convert(
         image_mode=image_mode,
     )
     rejects = _convert_mnist(request) if is_mnist else convert_files(request, _Lines()).rejects
-    names = ("train", "test") if is_mnist else parse_split(split).parts
-    parts = [_part(name, request.output) for name in names]
+    names = parts_made({"format": format, "split": split})
+    parts = [_part(name, request.output) for name in names or ("",)]
     if output:
         dataset.uri = storage.absolute(output)
     records = sum(part.records for part in parts)
     dataset.metadata |= {"format": "RecordIO", "records": records}
-    if names != ("",):
+    if names:
         dataset.metadata["splits"] = {part.name: part.records for part in parts}
     write_text(samples, samples_page(given or MNIST, parts, rejects))
     return records
@@ -95,6 +95,14 @@ def check(given: Mapping[str, object]) -> None:
         _refuse_what_mnist_has(request)
     elif kind:
         refuse_what_others_take(request, kind)
+
+
+def parts_made(given: Mapping[str, object]) -> tuple[str, ...]:
+    """The parts that come of a conversion with these arguments; none if it is one whole, or not known yet."""
+    plain = known(given)
+    is_mnist = plain.get("format") == MNIST
+    names = ("train", "test") if is_mnist else parse_split(str(plain.get("split", ""))).parts
+    return names if names != ("",) else ()
 
 
 def _check_source(given: Mapping[str, object], plain: Mapping[str, object]) -> None:

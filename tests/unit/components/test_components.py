@@ -179,7 +179,7 @@ def test_p2_what_is_wrong_with_a_step_whatever_it_is_given_is_refused_when_the_p
     step: str, wrong: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     def pipeline() -> None:
-        data = components.convert(format="mnist").outputs["dataset"]
+        data = components.convert(source="/d.csv").outputs["dataset"]
         model = components.train(model_def="a.b", training_dataset=data).outputs["model"]
         right = {
             "evaluate": {"model": model, "dataset": data},
@@ -193,11 +193,56 @@ def test_p2_what_is_wrong_with_a_step_whatever_it_is_given_is_refused_when_the_p
         compiled(pipeline, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "said"),
+    [
+        (
+            {"format": "mnist"},
+            {"training_split": "trian"},
+            "training_split: there is no part 'trian' .* 'train'",
+        ),
+        ({"format": "mnist"}, {}, "training_split: the data are in parts: train, test .name the one to read"),
+        (
+            {"source": "/d", "split": "a=0.9,b=0.1"},
+            {"training_split": "a", "validation_split": "test"},
+            "validation_split: there is no part 'test' .known: a, b",
+        ),
+    ],
+)
+def test_p2_a_part_that_the_step_before_does_not_make_is_refused_when_the_pipeline_is_compiled(
+    made: dict[str, str], given: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    def pipeline() -> None:
+        data = components.convert(**made).outputs["dataset"]
+        components.train(model_def="a.b", training_dataset=data, **given)
+
+    with pytest.raises(REFUSED, match=said):
+        compiled(pipeline, tmp_path)
+
+
+def test_p2_a_part_of_a_dataset_that_is_not_known_yet_is_not_judged(tmp_path: Path) -> None:
+    @dsl.component
+    def convert(split: str, dataset: dsl.Output[dsl.Dataset]) -> None: ...
+
+    def pipeline(kind: str, shares: str, part: str) -> None:
+        for task in (
+            convert(split="in two"),
+            components.convert(format=kind),
+            components.convert(source="/d", split=shares),
+            components.convert(source="/d"),  # may be one that lies there in parts
+        ):
+            components.train(model_def="a.b", training_dataset=task.outputs["dataset"], training_split="a")
+        whole = components.convert(format="mnist").outputs["dataset"]
+        components.train(model_def="a.b", training_dataset=whole, training_split=part)
+
+    assert compiled(pipeline, tmp_path)
+
+
 def test_p2_what_only_the_run_will_know_is_not_judged_before(tmp_path: Path) -> None:
     def pipeline(job: str, zoo: str, platform: str, size: int) -> None:
         components.clean_up(job_name=job)
         components.build_image(repository=job, model_zoo=zoo, platform=platform, base_image=job)
-        data = components.convert(format="mnist").outputs["dataset"]
+        data = components.convert(source="/d.csv").outputs["dataset"]
         model = components.train(model_def="a.b", training_dataset=data).outputs["model"]
         components.predict(model=model, dataset=data, minibatch_size=size, records_per_file=size)
 
