@@ -169,7 +169,7 @@ def test_of_an_image_for_several_platforms_the_wanted_one_is_taken(
     assert list(Made(name).files(0)) == [file]
 
 
-@pytest.mark.parametrize("platform", ["linux/s390x", "linux/arm", "windows/amd64"])
+@pytest.mark.parametrize("platform", ["linux/s390x", "linux/arm"])
 def test_a_platform_that_is_not_there_is_told_with_those_that_are(
     many: str, zoo: Path, platform: str
 ) -> None:
