@@ -8,6 +8,7 @@ figures.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 import time
@@ -64,7 +65,7 @@ class Narrator:
         self.pids: dict[str, int] = {self._master: os.getpid()}
         self._evaluations_said: set[tuple[int, str]] = set()
         self._memory_said: set[Role] = set()
-        self.resumed = False
+        self.resumed = self._left = False
         self.message = ""  # what the job waits for
 
     def begin(self) -> None:
@@ -375,8 +376,8 @@ class Narrator:
         self._verdict()
 
     def aside(self, reason: str) -> None:
-        """This master goes and the job does not; until there is another, there is only what is on record."""
-        self.message = reason
+        """This master goes, the job does not; if no other comes, that was all: so it is written down."""
+        self.message, self._left = reason, True
         self._write_report()
         self.sample()
 
@@ -403,7 +404,8 @@ class Narrator:
         )
 
     def _summary(self) -> summary.Summary:
-        return summary.summarize(self._recorder.history, model=self._job.exported)
+        found = summary.summarize(self._recorder.history, model=self._job.exported)
+        return dataclasses.replace(found, status="stopped") if self._left else found
 
     def _write_status(self) -> None:
         text = json_format.MessageToJson(self.status(), preserving_proto_field_name=True, indent=None)

@@ -8,7 +8,6 @@ stops a step may take its outputs a second later, so there is in them what the l
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import json
 import logging
@@ -52,8 +51,6 @@ class JobEnded(ElasticError):
         told = "the step was told to end" if exit_code == EXIT_DRAINED else ""
         if told and goes_on:
             told += ", and goes on with its job when it is run again"
-        elif told:
-            summary = dataclasses.replace(summary, status="stopped")
         super().__init__(f"{told}: {verdict(summary)}" if told else verdict(summary))
         self.exit_code = exit_code
 

@@ -6,6 +6,7 @@ from elastic_runtime.master import fleet
 from elastic_runtime.master.job import Job
 from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.observe import events
+from elastic_runtime.observe.summary import read_summary
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
 from elastic_runtime.spec.job import JobSpec
 
@@ -101,6 +102,8 @@ def test_a_master_that_steps_aside_leaves_a_report_of_that_moment(tmp_path):
     narrator.aside("SIGTERM")
     assert "worker-1" in page.read_text()
     assert seen == [("", False), ("", True), ("SIGTERM", True)]
+    assert "j stopped - ElasticDL" in page.read_text()
+    assert read_summary(tmp_path / "summary.json").status == "stopped"
 
 
 def relaunches(folder):

@@ -81,11 +81,11 @@ def test_the_log_says_where_a_report_is_that_stays_on_this_machine(tmp_path, out
     ("goes_on", "said"),
     [
         (False, "the step was told to end: job j stopped: "),
-        (True, "the step was told to end, and goes on with its job when it is run again: job j running: "),
+        (True, "the step was told to end, and goes on with its job when it is run again: job j stopped: "),
     ],
 )
 def test_a_step_that_was_told_to_end_says_whether_that_was_all(tmp_path, outputs, goes_on, said):
-    write_summary(Summary(job="j", status="running"), tmp_path / "runs" / "j" / FILE_NAME)
+    write_summary(Summary(job="j", status="stopped"), tmp_path / "runs" / "j" / FILE_NAME)
     with pytest.raises(ElasticError) as ended:
         outputs.end(EXIT_DRAINED, goes_on=goes_on)
     assert str(ended.value).startswith(said)
