@@ -51,7 +51,7 @@ class Argo:
         for line in self._results(name, ended):
             sys.stdout.write(f"{line}\n")
         if argo_status.phase(ended) != "Succeeded":
-            why = ended["status"].get("message") or argo_status.phase(ended).lower()
+            why = argo_status.reason(ended)
             raise ElasticError(f"the pipeline failed: {why}", where=f"workflow {name}")
         sys.stdout.write(f"{name} succeeded in {figures.duration(time.time() - began)}\n")
         return 0

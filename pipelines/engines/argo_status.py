@@ -42,13 +42,21 @@ def steps(workflow: Mapping[str, Any], order: Sequence[str]) -> list[Step]:
     return sorted(listed, key=lambda step: places.get(step.name.rpartition("/")[2], len(places)))
 
 
+def reason(workflow: Mapping[str, Any]) -> str:
+    """Why it failed: the steps that did, and what is said of each; what Argo says of the whole is less."""
+    failed = [step for step in steps(workflow, ()) if step.phase is Phase.FAILED]
+    told = [": ".join(filter(None, [step.name, step.detail])) for step in failed]
+    return "; ".join(told) or workflow["status"].get("message") or phase(workflow).lower()
+
+
 def results(workflow: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:
     """What each task gave, a line each: its values, its last words, where its artifacts are."""
     for node in _tasks(workflow):
         last, name = _attempts(workflow, node)[-1], f"{_path(workflow, node):<10}"
         outputs = node.get("outputs") or last.get("outputs") or {}
         for port in outputs.get("parameters", []):
-            yield f"{name} {port['name']}: {port.get('value', '')}"
+            if port.get("value"):  # a step that failed gave none
+                yield f"{name} {port['name']}: {port['value']}"
         if words := said.get(last["id"]):
             yield f"{name} {words}"
         for artifact in outputs.get("artifacts", []):

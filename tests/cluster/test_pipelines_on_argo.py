@@ -160,7 +160,9 @@ def test_a_pipeline_that_fails_says_why_and_fails_the_command(run: PipelineRun) 
     run.begin("--engine=argo", "--set=train.loss=no_such_loss")
     assert run.code() == 1, run.said()
     assert re.search(r"^train +failed.*no_such_loss", run.said(), re.M), run.said()
-    assert run.said().splitlines()[-1].startswith(f"error: workflow {run.name}: the pipeline failed: ")
+    last = run.said().splitlines()[-1]
+    assert last.startswith(f"error: workflow {run.name}: the pipeline failed: train: "), last
+    assert "no_such_loss" in last
     assert run.results()["convert", "records"] == "7000"
     run.until_nothing_is_left(STOPPED_SECONDS)
 

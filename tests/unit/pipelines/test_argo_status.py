@@ -125,3 +125,17 @@ def test_a_workflow_has_ended_when_argo_says_so() -> None:
     assert argo_status.phase({}) == ""
     assert argo_status.phase(workflow(phase="Running")) == ""
     assert argo_status.phase(workflow(phase="Error")) == "Error"
+
+
+def test_a_failed_workflow_is_explained_by_its_failed_steps_or_else_by_argo() -> None:
+    why = "main: Error (exit code 1): there is no image x"
+    building = node(
+        3, "w.build", phase="Failed", children=["w-4"], outputs={"parameters": [{"name": "image"}]}
+    )
+    tried = node(4, "w.build(0)", "Pod", phase="Failed", message=why)
+    failed = workflow(CONVERTED, FIRST, building, tried, phase="Failed", message="child 'w-3' failed")
+    assert argo_status.reason(failed) == f"build: {why}"
+    assert not [line for line in argo_status.results(failed, {}) if line.startswith("build")]
+    late = workflow(CONVERTED, FIRST, phase="Failed", message="Max duration limit exceeded")
+    assert argo_status.reason(late) == "Max duration limit exceeded"
+    assert argo_status.reason(workflow(phase="Error")) == "error"
