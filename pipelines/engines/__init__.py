@@ -6,6 +6,7 @@ found the way its own tools find it. Where it is not, it says why, and the next 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -54,3 +55,9 @@ class Step:
     """What it waits for, how far it is, why it failed."""
     began: float | None = None
     ended: float | None = None
+
+
+def why_failed(steps: Iterable[Step]) -> str:
+    """Which of them failed, and what is known of it; empty if none did."""
+    failed = (step for step in steps if step.phase is Phase.FAILED)
+    return "; ".join(": ".join(filter(None, [step.name, step.detail])) for step in failed)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from elastic_runtime.observe import figures
-from pipelines.engines import Phase, Step
+from pipelines.engines import Phase, Step, why_failed
 
 _PHASES = {
     "Pending": Phase.WAITING,
@@ -44,9 +44,8 @@ def steps(workflow: Mapping[str, Any], order: Sequence[str]) -> list[Step]:
 
 def reason(workflow: Mapping[str, Any]) -> str:
     """Why it failed: the steps that did, and what is said of each; what Argo says of the whole is less."""
-    failed = [step for step in steps(workflow, ()) if step.phase is Phase.FAILED]
-    told = [": ".join(filter(None, [step.name, step.detail])) for step in failed]
-    return "; ".join(told) or workflow["status"].get("message") or phase(workflow).lower()
+    told = why_failed(steps(workflow, ()))
+    return told or workflow["status"].get("message") or phase(workflow).lower()
 
 
 def results(workflow: Mapping[str, Any], said: Mapping[str, str]) -> Iterator[str]:

@@ -58,7 +58,8 @@ class Local:
                     self.package.component(**self._parameters)
             except RuntimeError as problem:  # KFP says no more of a step that has told itself why it failed
                 course.over()
-                raise ElasticError(f"the pipeline failed: {plain(str(problem))}") from None
+                why = course.why_failed() or plain(str(problem))
+                raise ElasticError(f"the pipeline failed: {why}") from None
             except KeyboardInterrupt:  # which every process of this terminal has got
                 say("the step that runs ends in order, and nothing goes on after it")
                 _await_processes()

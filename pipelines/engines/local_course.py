@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from pipelines.engines import Phase, Step
+from pipelines.engines import Phase, Step, why_failed
 
 _COLOUR = re.compile(r"\x1b\[\d+m")
 _BEGINS = re.compile(r"Executing task '(?P<name>.+)'")
@@ -49,6 +49,10 @@ class LocalCourse:
                 yield
         finally:
             root.removeFilter(self._heard)
+
+    def why_failed(self) -> str:
+        """Which step, and what it said last."""
+        return why_failed(self._steps.values())
 
     def over(self) -> None:
         """Nothing more will begin."""

@@ -71,8 +71,9 @@ def test_p1_a_users_pipeline_of_25_lines_runs_here_and_tells_its_results(folder:
 def test_a_pipeline_that_fails_here_fails_its_command(folder: Path) -> None:
     ended = run(folder, "--set=train.loss=no_such_loss")
     assert ended.returncode == 1
-    assert "no_such_loss" in ended.stderr
-    assert ended.stderr.splitlines()[-1].startswith("error: the pipeline failed: ")
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("error: the pipeline failed: train: "), last
+    assert "no_such_loss" in last
     assert "convert    records: 7000" in ended.stdout
 
 

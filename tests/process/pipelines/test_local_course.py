@@ -119,7 +119,8 @@ def test_a_terminal_has_the_tree_at_its_end_and_above_it_what_steps_say(command,
         r"└── ✓ last    succeeded in .*\n",
         tree,
     ), text
-    assert tree.splitlines()[-1].startswith("error: the pipeline failed: ")
+    assert tree.splitlines()[-1].startswith("error: the pipeline failed: second: ")
+    assert tree.splitlines()[-1].endswith("3 is bad")
     assert "it counts\n" in text
     assert "executor" not in text.lower()
     assert "-----" not in text
