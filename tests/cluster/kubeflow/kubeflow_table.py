@@ -45,7 +45,8 @@ with the run.
 
 All that succeeded has each record done exactly once. *Again* are those that went into gradients a second
 time. A process that is killed cannot say why: the line is that of the shell or the launcher around it. If it
-was for memory, the pod of the step says so: `OOMKilled`.
+was for memory, these may be killed with it and the log ends without a word; the pod of the step says
+`OOMKilled`.
 
 | what befell it | `set_retry` | KFP shows | end of the step's log | again | left |
 |---|---|---|---|--:|--:|
