@@ -5,9 +5,11 @@ Heavy imports stay out of here: `elasticdl --help` comes this way too.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from elastic_runtime.errors import ElasticError
@@ -29,6 +31,20 @@ def outcome(body: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """For the imports of TensorFlow, in a quarter of whose time the garbage collector would look for some.
+
+    Nor does it look at that ever after, which costs a training 0.15 s each time.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def say(text: str) -> None:

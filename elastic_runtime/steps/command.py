@@ -20,6 +20,7 @@ from typing import Any
 
 from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.observe.files import write_atomically
+from elastic_runtime.spec.entry import undisturbed
 from elastic_runtime.spec.flags import flags
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.steps.artifact import Artifact, Folder
@@ -60,7 +61,8 @@ def _step(name: str) -> Callable[..., Any]:
     if name not in STEPS:
         what = f"there is no step {name!r}" if name else "no step is named"
         raise InputError(what, remedy=nearest(name, STEPS))
-    found: Callable[..., Any] = getattr(importlib.import_module(f"elastic_runtime.steps.{name}"), name)
+    with undisturbed():
+        found: Callable[..., Any] = getattr(importlib.import_module(f"elastic_runtime.steps.{name}"), name)
     return found
 
 

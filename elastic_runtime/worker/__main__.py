@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from elastic_runtime.observe import log as logs
 from elastic_runtime.platform.process.child import settle
 from elastic_runtime.rpc.token import token_from_environment
-from elastic_runtime.spec.entry import command_line, outcome
+from elastic_runtime.spec.entry import command_line, outcome, undisturbed
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.work import Model
 from elastic_runtime.worker.app import Worker
@@ -35,7 +35,8 @@ def main() -> int:
 
 def _build(own: JobSpec, settings: str, name: str, incarnation: str) -> Compute:
     """From the master's specification; what this worker was told itself about the model goes first."""
-    from elastic_runtime.worker.build import build
+    with undisturbed():
+        from elastic_runtime.worker.build import build
 
     said = {field: getattr(own, field) for field in own.model_fields_set & Model.model_fields.keys()}
     spec = JobSpec.from_json(settings).model_copy(update=said)
