@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.jobs import LIMIT, RESOURCES
+from tests.cluster.kit.asking import NotThereError
 from tests.cluster.kit.namespace import Namespace
 from tests.process.job.harness import ZOO, write_data
 
@@ -108,9 +109,10 @@ class StepRun:
 
     def workflow(self) -> Any:
         """As the API has it."""
-        return json.loads(
-            self.namespace.kubectl("get", "workflow", self.name, "-o", "json", check=False) or "{}"
-        )
+        try:
+            return self.namespace.get("workflow", self.name)
+        except NotThereError:
+            return {}
 
     def phase(self) -> str:
         """How the workflow ended; empty as long as it has not."""
@@ -160,7 +162,7 @@ class StepRun:
         return "\n".join(self._log_of(self.pod_of(node)) for node in self.nodes(MAIN))
 
     def _log_of(self, pod: str) -> str:
-        return self.namespace.kubectl("logs", pod, "-c", "main", check=False)
+        return self.namespace.log(pod, "main")
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
         """Wait until the condition holds; the workflow must go on meanwhile."""

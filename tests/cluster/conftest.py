@@ -18,13 +18,14 @@ import pytest
 
 from elastic_runtime.errors import ElasticError
 from tests.cluster.jobs import ClusterJob
-from tests.cluster.kit import builder, kit
+from tests.cluster.kit import builder, kfp, kit
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kit.requirements import why_not
 from tests.cluster.kit.site import Site, free_site
 
 HERE = Path(__file__).parent
+KUBEFLOW = HERE / "kubeflow"
 RIGHTS = HERE.parent.parent / "manifests" / "elasticdl-rbac.yaml"
 NODES = 3
 _numbers = itertools.count(1)
@@ -39,19 +40,26 @@ def impossible() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Last of all: the cluster lives to the end of the session, and shall not run beside other tests."""
-    items.sort(key=lambda item: HERE in item.path.parents)
+    """Last of all: the cluster lives to the end of the session, and shall not run beside other tests.
+
+    And of those the ones of Kubeflow Pipelines: where that is, pipelines for Argo would run there.
+    """
+    items.sort(key=lambda item: (HERE in item.path.parents, KUBEFLOW in item.path.parents))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     ours = [item for item in session.items if HERE in item.path.parents]
     if not ours or session.config.option.collectonly or impossible():
         return
+    fixtures = {name for item in ours for name in item.fixturenames}
     with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         try:
             kit.prepare()
-            if any({"job_image", "images"} & {*item.fixturenames} for item in ours):
+            if {"job_image", "images"} & fixtures:
                 builder.build_all()
+            if "pipelines" in fixtures and not kfp.why_not():
+                kfp.prepare()
+                builder.build("pipelines")
         except ElasticError as error:
             kit.say(f"{error}")  # each test of the cluster says it again, and the others can run
 

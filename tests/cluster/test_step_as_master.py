@@ -73,7 +73,7 @@ class StepPod(ClusterJob):
         )
 
     def log(self, pod: str) -> str:
-        return self.namespace.kubectl("logs", pod, check=False)
+        return self.namespace.log(pod)
 
     def until_pod(self, pod: str, condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
         """Wait for it, while that pod has not ended."""

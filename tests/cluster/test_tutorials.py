@@ -157,10 +157,10 @@ def test_the_same_model_learns_by_allreduce(terminal: Type, cluster: Cluster, tm
         return {int(step): float(loss) for loss, step in re.findall(r"Loss = ([\d.]+), steps = (\d+)", log)}
 
     def until_340() -> dict[int, float]:
-        told = losses(typing.namespace.kubectl("logs", worker, check=False))
+        told = losses(typing.namespace.log(worker))
         return told if max(told, default=0) >= 340 else {}
 
-    training.until(lambda: "Loss = " in typing.namespace.kubectl("logs", worker, check=False), "a loss")
+    training.until(lambda: "Loss = " in typing.namespace.log(worker), "a loss")
     assert losses(typing.type("allreduce-loss"))
     by_step = training.until(until_340, "340 steps")  # the log goes with the pod, a little later
     for due in (100, 200, 300):  # a worker that has no records for a step tells the loss of its next

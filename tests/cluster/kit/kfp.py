@@ -4,8 +4,8 @@
     pipelines.environment()             # with it, the stock `kfp.Client()` finds its way
 
 What is changed of the manifests: the images are the kit's, the services of database, metadata and S3 lead
-beside the API server, and it is looked every second whether the server is ready. KFP's page and its cache of
-the first version are not there.
+beside the API server, and it is looked every second whether the server has started. KFP's page and its cache
+of the first version are not there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ NAMESPACE = "kubeflow"
 UPSTREAM = "ghcr.io/kubeflow"
 LOOK_EVERY_SECONDS = 1
 STARTS_WITHIN_SECONDS = 120
+PATIENCE_SECONDS = 30  # upstream's two are not enough on a machine that has much else to do
 LOGGED = "--logtostderr=true"
 _ARTIFACTS = "SELECT a.id, t.name, a.uri FROM Artifact a JOIN Type t ON t.id = a.type_id ORDER BY a.id"
 _FIGURES = (
@@ -100,6 +101,9 @@ class Artifact:
         return self.uri.split("/")[-3]
 
 
+why_not = kfp_services.why_not
+
+
 def prepare() -> Path:
     """Installs and builds what it needs beyond a cluster; the second time there is nothing to do."""
     began, said = time.monotonic(), list[str]()
@@ -163,13 +167,18 @@ def _read(folder: Path, registry: str) -> Iterator[dict[str, Any]]:
 
 
 def _look_often(deployment: dict[str, Any]) -> None:
-    """Whether it has started and is ready; whether it lives is looked at as upstream does."""
+    """Whether it has started is looked at each second; whether it lives as upstream, with more patience."""
     for container in deployment["spec"]["template"]["spec"]["containers"]:
-        for probe in filter(None, (container.get("startupProbe"), container.get("readinessProbe"))):
-            probe.pop("initialDelaySeconds", None)
-            probe["periodSeconds"] = LOOK_EVERY_SECONDS
+        probes = {name: probe for name, probe in container.items() if name.endswith("Probe")}
+        for probe in probes.values():
+            probe["timeoutSeconds"] = PATIENCE_SECONDS
+        first = probes.get("startupProbe", probes.get("readinessProbe", {}))
+        if first:
+            first.pop("initialDelaySeconds", None)
+            first |= {"periodSeconds": LOOK_EVERY_SECONDS}
         if "startupProbe" in container:
             container["startupProbe"]["failureThreshold"] = STARTS_WITHIN_SECONDS
+            probes.get("readinessProbe", {}).pop("initialDelaySeconds", None)
 
 
 def _slice(service: dict[str, Any], host: str, port: int) -> dict[str, Any]:

@@ -44,14 +44,19 @@ cd /usr/share/mysql; mkdir -p "$1/mysql"
 LET_ROOT_IN = "CREATE OR REPLACE USER root@'%';\nGRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
 
 
+def why_not() -> str:
+    """What keeps them from running where a cluster can; empty if nothing does."""
+    if sys.version_info < TOO_NEW_FOR_METADATA:
+        return ""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"there is no ml-metadata for Python {version}, but for 3.11"
+
+
 def install() -> None:
     """Installs what they are; the second time there is nothing to do."""
-    if sys.version_info >= TOO_NEW_FOR_METADATA:
-        raise InputError(
-            f"there is no ml-metadata for Python {sys.version_info.major}.{sys.version_info.minor}",
-            where="Kubeflow Pipelines in a cluster of the kit",
-            remedy="make .venv with Python 3.11",
-        )
+    if reason := why_not():
+        remedy = "make .venv with Python 3.11"
+        raise InputError(reason, where="Kubeflow Pipelines in a cluster of the kit", remedy=remedy)
     requirements.install(PACKAGES)
     folder = _metadata_folder()
     if not folder.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from elastic_runtime.errors import ElasticError
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 
 
@@ -34,6 +35,15 @@ class Namespace:
     def get(self, *arguments: object) -> Any:
         """`kubectl get` of these, as objects."""
         return self.cluster.get(f"--namespace={self.name}", *arguments)
+
+    def log(self, pod: str, container: str = "", *, lines: int = 0) -> str:
+        """What a pod has written, or its last lines; nothing where there is no log (yet, or any more)."""
+        fields = {"container": container, "tailLines": str(lines or "")}
+        given = tuple((name, value) for name, value in fields.items() if value)
+        try:
+            return self.cluster.answers.read(f"/api/v1/namespaces/{self.name}/pods/{pod}/log", given)
+        except ElasticError:
+            return ""
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Creates or changes objects."""

@@ -1,8 +1,4 @@
-"""Kubeflow Pipelines' own server, driver and launcher, for the tests of this folder.
-
-They run if `ELASTICDL_KFP_TESTS` is set, on a cluster of their own: where KFP is, pipelines that are to run
-on Argo would run there.
-"""
+"""Kubeflow Pipelines' own server, driver and launcher, in the cluster of the session."""
 
 from __future__ import annotations
 
@@ -15,38 +11,27 @@ from pathlib import Path
 import pytest
 from kfp import Client
 
-from tests.cluster.kit import kfp, kfp_images, kit
+from tests.cluster.kit import kfp, kfp_images
 from tests.cluster.kit.cluster import Cluster
-from tests.cluster.kit.site import Site, free_site
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.trainings import Workplace, granted, shared
 
-HERE = Path(__file__).parent
-NODES = 2
 _numbers = itertools.count(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    wanted = os.environ.get("ELASTICDL_KFP_TESTS")
-    unset = pytest.mark.skipif(not wanted, reason="ELASTICDL_KFP_TESTS is not set")
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(unset)
-            item.add_marker(pytest.mark.timeout(1800))  # the first time KFP and the images are built
+def pytest_runtest_setup() -> None:
+    """As the cluster's own, which runs before this one."""
+    if not (reason := kfp.why_not()):
+        return
+    if os.environ.get("ELASTICDL_CLUSTER_TESTS") == "required":
+        pytest.fail(f"cluster tests are required here, and these cannot run: {reason}", pytrace=False)
+    pytest.skip(f"no Kubeflow Pipelines on this machine: {reason}")
 
 
 @pytest.fixture(scope="session")
-def pipelines() -> Iterator[kfp.Kfp]:
-    """With `ELASTICDL_CLUSTER_SITE=0` it is that of `make cluster-kfp`, which stays."""
-    if standing := os.environ.get("ELASTICDL_CLUSTER_SITE"):
-        yield kfp.started(Cluster.opened(Site(int(standing))))
-        return
-    kfp.prepare()
-    with free_site() as site:
-        try:
-            yield kfp.started(kit.up(site, nodes=NODES))
-        finally:
-            kit.down(site)
+def pipelines(cluster: Cluster) -> kfp.Kfp:
+    """It stays as long as the cluster does."""
+    return kfp.started(cluster)
 
 
 @pytest.fixture

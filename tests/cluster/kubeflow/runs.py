@@ -11,5 +11,5 @@ def pods(pipelines: kfp.Kfp, run: str = "") -> str:
     told = [pipelines.namespace.kubectl("get", "pods", meant, "-o", "wide")]
     for each in pipelines.namespace.get("pods", meant, "--field-selector=status.phase=Failed")["items"]:
         name = each["metadata"]["name"]
-        told += [name, pipelines.namespace.kubectl("logs", name, "-c", "main", "--tail=40", check=False)]
+        told += [name, pipelines.namespace.log(name, "main", lines=40)]
     return "\n".join(told)

@@ -1,18 +1,27 @@
-"""Pipelines on Kubeflow Pipelines' own server, driver and launcher, submitted as users submit them."""
+"""What `docs/known-issues.md` says of Kubeflow Pipelines, by pipelines that have nothing of ours.
+
+All runs are started at once, and each test waits for its own. Once one of these tests fails, a line of the
+page can go.
+"""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
+import pytest
 from kfp import Client, dsl
+from kfp.dsl.base_component import BaseComponent
 
-from tests.cluster.kit import kfp, kit
+from tests.cluster.kit import kfp, kfp_services, kit
+from tests.cluster.kit.commands import until
 from tests.cluster.kit.site import Site
-from tests.cluster.kubeflow.ended import Ended
+from tests.cluster.kubeflow.ended import Ended, connected
 from tests.cluster.kubeflow.runs import pods
+from tests.cluster.kubeflow.trainings import step_pods
 from tests.cluster.test_kit_down import left, traces
 
-RUN_SECONDS = 180
+RUN_SECONDS = 600
 PYTHON = "python:3.11"  # the pipeline says which
 
 
@@ -24,56 +33,8 @@ def count(upto: int, numbers: dsl.Output[dsl.Dataset]) -> int:
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
-def add(numbers: dsl.Input[dsl.Dataset], expected: int, sums: dsl.Output[dsl.Metrics]):
-    with open(numbers.path) as file:
-        found = [int(line) for line in file]
-    assert len(found) == expected
-    sums.log_metric("sum", sum(found))
-
-
-def two_steps(image: str):
-    """A value and an artifact go from one lightweight component to another."""
-
-    @dsl.pipeline(name="two-steps")
-    def pipeline(upto: int = 5):
-        counted = count(upto=upto).set_container_image(image)
-        add(numbers=counted.outputs["numbers"], expected=counted.outputs["Output"]).set_container_image(image)
-
-    return pipeline
-
-
-def test_a_pipeline_of_plain_components_succeeds(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
-) -> None:
-    made = client.create_run_from_pipeline_func(
-        two_steps(plain_image), arguments={"upto": 6}, enable_caching=False
-    )
-    ended = Ended.of(pipelines, client, made.run_id, RUN_SECONDS)
-    assert ended.state == "SUCCEEDED", ended.report()
-    [numbers], [sums] = ended.artifacts("count", "system.Dataset"), ended.artifacts("add", "system.Metrics")
-    assert pipelines.store.read(numbers.key) == b"0\n1\n2\n3\n4\n5"
-    assert sums.figures == {"sum": 15.0}
-
-
-@dsl.component(base_image=PYTHON, install_kfp_package=False)
 def compare(one: dsl.Input[dsl.Dataset], other: dsl.Input[dsl.Dataset]):
     assert one.path == other.path
-
-
-def test_kfp_itself_cannot_give_a_task_the_same_artifact_twice(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
-) -> None:
-    """What `docs/known-issues.md` says; once this fails, that can go."""
-
-    @dsl.pipeline(name="one-artifact-twice")
-    def pipeline():
-        numbers = count(upto=2).set_container_image(plain_image).outputs["numbers"]
-        compare(one=numbers, other=numbers).set_container_image(plain_image)
-
-    made = client.create_run_from_pipeline_func(pipeline, enable_caching=False)
-    ended = client.wait_for_run_completion(made.run_id, timeout=RUN_SECONDS, sleep_duration=1)
-    assert ended.state == "FAILED"
-    assert "Given event already exists" in pods(pipelines, made.run_id)
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
@@ -81,42 +42,9 @@ def length(numbers: Optional[dsl.Input[dsl.Dataset]] = None) -> int:  # noqa: UP
     return 0 if numbers is None else len(open(numbers.path).readlines())
 
 
-def test_kfp_itself_cannot_give_a_task_what_is_under_optional(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
-) -> None:
-    """What `docs/known-issues.md` says; once this fails, that can go."""
-
-    @dsl.pipeline(name="under-optional")
-    def pipeline():
-        numbers = count(upto=2).set_container_image(plain_image).outputs["numbers"]
-        length(numbers=numbers).set_container_image(plain_image)
-
-    made = client.create_run_from_pipeline_func(pipeline, enable_caching=False)
-    ended = client.wait_for_run_completion(made.run_id, timeout=RUN_SECONDS, sleep_duration=1)
-    assert ended.state == "FAILED"
-    assert "Cannot instantiate typing.Union" in pods(pipelines, made.run_id)
-
-
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
 def say(text: str) -> str:
     return text
-
-
-def test_kfp_itself_cannot_put_the_item_of_a_loop_within_another_group_into_a_text(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
-) -> None:
-    """What `docs/known-issues.md` says; once this fails, that can go."""
-
-    @dsl.pipeline(name="item-in-a-text")
-    def pipeline():
-        end = say(text="the end").set_container_image(plain_image)
-        with dsl.ExitHandler(end), dsl.ParallelFor([1, 2]) as number:
-            say(text=f"number {number}").set_container_image(plain_image)
-
-    made = client.create_run_from_pipeline_func(pipeline, enable_caching=False)
-    ended = client.wait_for_run_completion(made.run_id, timeout=RUN_SECONDS, sleep_duration=1)
-    assert ended.state == "FAILED"
-    assert "parent DAG does not have input parameter loop-item-param" in pods(pipelines, made.run_id)
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
@@ -143,29 +71,117 @@ def tell(
         json.dump(found, file)
 
 
-def test_kfp_itself_changes_what_a_task_is_told(pipelines: kfp.Kfp, client: Client, plain_image: str) -> None:
-    """What `docs/known-issues.md` says, in three of its lines; once one of these fails, its line can go."""
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def fail():
+    raise SystemExit("as it always does")
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def at_the_end():
+    print("this is the end")
+
+
+def one_artifact_twice(image: str) -> None:
+    numbers = count(upto=2).set_container_image(image).outputs["numbers"]
+    compare(one=numbers, other=numbers).set_container_image(image)
+
+
+def under_optional(image: str) -> None:
+    numbers = count(upto=2).set_container_image(image).outputs["numbers"]
+    length(numbers=numbers).set_container_image(image)
+
+
+def item_in_a_text(image: str) -> None:
+    end = say(text="the end").set_container_image(image)
+    with dsl.ExitHandler(end), dsl.ParallelFor([1, 2]) as number:
+        say(text=f"number {number}").set_container_image(image)
+
+
+def what_is_told(image: str) -> None:
     run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+    facts = describe().set_container_image(image).outputs["facts"]
+    told = tell(facts=facts, run=run, within=f"run-{run}").set_container_image(image)
+    told.set_memory_limit("256M")
 
-    @dsl.pipeline(name="what-is-told")
-    def pipeline():
-        facts = describe().set_container_image(plain_image).outputs["facts"]
-        told = tell(facts=facts, run=run, within=f"run-{run}").set_container_image(plain_image)
-        told.set_memory_limit("256M")
 
-    made = client.create_run_from_pipeline_func(pipeline, enable_caching=False)
-    ended = Ended.of(pipelines, client, made.run_id, RUN_SECONDS)
+def failing(image: str) -> None:
+    with dsl.ExitHandler(at_the_end().set_container_image(image)):
+        fail().set_container_image(image)
+
+
+PIPELINES = (one_artifact_twice, under_optional, item_in_a_text, what_is_told, failing)
+
+
+def pipeline(steps: Callable[[str], None], image: str) -> BaseComponent:
+    """What a user has written whose components have this image."""
+
+    def written():
+        steps(image)
+
+    return dsl.pipeline(name=steps.__name__.replace("_", "-"))(written)
+
+
+@pytest.fixture(scope="module")
+def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
+    """The run of each of these pipelines, just started."""
+    with connected(pipelines) as client:
+        made = {
+            steps: client.create_run_from_pipeline_func(pipeline(steps, plain_image), enable_caching=False)
+            for steps in PIPELINES
+        }
+    return {steps: str(each.run_id) for steps, each in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        (one_artifact_twice, "Given event already exists"),
+        (under_optional, "Cannot instantiate typing.Union"),
+        (item_in_a_text, "parent DAG does not have input parameter loop-item-param"),
+    ],
+)
+def test_kfp_itself_fails_what_is_right(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str], steps: Any, reason: str
+) -> None:
+    ended = Ended.of(pipelines, client, runs[steps], RUN_SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    assert reason in pods(pipelines, runs[steps])
+
+
+def test_kfp_itself_changes_what_a_task_is_told(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    """In three lines of the page; once one of these fails, its line can go."""
+    ended = Ended.of(pipelines, client, runs[what_is_told], RUN_SECONDS)
     assert ended.state == "SUCCEEDED", ended.report()
     [artifact] = ended.artifacts("tell", "system.Dataset")
     told = json.loads(pipelines.store.read(artifact.key))
     assert told["metadata"]["parts"] == {"struct": {"train": 4}}
     assert told["metadata"]["names"] == {"list": ["a", "b"]}
-    assert told["run"] == made.run_id
-    assert told["within"] == f"run-{run}"
+    assert told["run"] == ended.number
+    assert told["within"] == f"run-{dsl.PIPELINE_JOB_ID_PLACEHOLDER}"
     assert not any(told["settings"].values())
     [pod] = ended.pods("tell")
     limits = {each["name"]: each["resources"].get("limits") for each in pod["spec"]["containers"]}
     assert limits["main"] == {"memory": "256M"}
+
+
+def test_kfp_itself_runs_no_exit_handler_after_a_retry(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    run = runs[failing]
+    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    [failed], [ended] = (step_pods(pipelines, run, name) for name in ("fail", "at_the_end"))
+    client._run_api.run_service_retry_run(run)
+
+    def failed_again() -> bool:
+        found = step_pods(pipelines, run, "fail")
+        return any(pod["metadata"]["uid"] != failed["metadata"]["uid"] for pod in found)
+
+    until(failed_again, what="the step is run again", seconds=RUN_SECONDS)
+    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    [still] = step_pods(pipelines, run, "at_the_end")
+    assert still["metadata"]["uid"] == ended["metadata"]["uid"]
 
 
 def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others(
@@ -182,9 +198,10 @@ def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others
     assert not may("create", "secrets")
 
 
-def test_down_leaves_nothing_of_it(site: Site) -> None:
+def test_down_leaves_nothing_of_what_it_stands_on(site: Site) -> None:
     before = traces(site)
-    kfp.started(kit.up(site, nodes=1))
+    kfp_services.install()
+    kfp_services.start(kit.up(site, nodes=1))
     assert "mariadbd" in {process_name(number) for number in left(before, site)["processes"]}
     kit.down(site)
     assert left(before, site) == {}

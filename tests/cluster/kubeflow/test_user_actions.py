@@ -5,36 +5,22 @@ The rows of `docs/kubeflow_actions.md` come from here.
 """
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
-from kfp import Client, dsl
+from kfp import Client
 
 from elastic_runtime.ps import checkpoint
 from tests.cluster.kit import kfp
 from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
-from tests.cluster.kubeflow.runs import pods
-from tests.cluster.kubeflow.test_kubeflow_pipelines import PYTHON, RUN_SECONDS
-from tests.cluster.kubeflow.trainings import FOLDER, TrainingRun, Workplace, recurring_runs, shared, step_pods
+from tests.cluster.kubeflow.test_kubeflow_pipelines import RUN_SECONDS
+from tests.cluster.kubeflow.trainings import FOLDER, TrainingRun, Workplace, recurring_runs, shared
 
 PACE = 0.3  # a record: an epoch takes longer than what is done to it
 GONE_SECONDS = 120
 ORPHANED_SECONDS = 10
 BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
 BROKEN = "\n\ndef loss(*_):\n    raise ValueError('this loss is broken')\n"
-
-
-def test_a_training_whose_workers_are_pods_succeeds_and_leaves_its_model_and_nothing_else(
-    place: Workplace,
-) -> None:
-    run = place.pipeline("train", num_workers=2, num_epochs=2).start()
-    run.until(lambda: {"ps-0", "worker-0", "worker-1"} <= {*run.pods()}, "the pods are there")
-    assert run.ends() == "SUCCEEDED", run.report()
-    run.assert_each_record_is_done_once(epochs=2)
-    run.until_nothing_is_left(GONE_SECONDS)
-    made = {each.kind: each for each in place.pipelines.artifacts() if f"/{run.run_id}/" in each.uri}
-    assert any(key.endswith("model.keras") for key in place.pipelines.store.keys(made["system.Model"].key))
 
 
 def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
@@ -255,71 +241,3 @@ def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_go
     assert archived.ends() == "SUCCEEDED", archived.report()
     archived.assert_each_record_is_done_once()
     row.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)
-
-
-@dsl.component(base_image=PYTHON, install_kfp_package=False)
-def follow(number: int) -> int:
-    return number + 1
-
-
-def chain(image: str, steps: int) -> Callable[..., Any]:
-    """So many plain steps, one after the other."""
-
-    @dsl.pipeline(name=f"chain-of-{steps}")
-    def pipeline():
-        number = follow(number=0).set_container_image(image)
-        for _ in range(steps - 1):
-            number = follow(number=number.output).set_container_image(image)
-
-    return pipeline
-
-
-def test_what_a_step_costs(
-    pipelines: kfp.Kfp, client: Client, plain_image: str, table: KubeflowTable
-) -> None:
-    lasted = {}
-    for steps in (1, 6):
-        made = client.create_run_from_pipeline_func(chain(plain_image, steps), enable_caching=False)
-        ended = client.wait_for_run_completion(made.run_id, timeout=RUN_SECONDS, sleep_duration=1)
-        assert ended.state == "SUCCEEDED", pods(pipelines, made.run_id)
-        lasted[steps] = (ended.finished_at - ended.created_at).total_seconds()
-    each = (lasted[6] - lasted[1]) / 5
-    table.cost = (
-        f"A run of one plain step lasts {lasted[1]:.0f} s, of six in a chain {lasted[6]:.0f} s: "
-        f"**{each:.1f} s a step**, which are a pod for KFP's driver and one for the step."
-    )
-
-
-@dsl.component(base_image=PYTHON, install_kfp_package=False)
-def fail():
-    raise SystemExit("as it always does")
-
-
-@dsl.component(base_image=PYTHON, install_kfp_package=False)
-def at_the_end():
-    print("this is the end")
-
-
-def test_kfp_itself_runs_no_exit_handler_after_a_retry(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
-) -> None:
-    """What `docs/known-issues.md` says; once this fails, that can go."""
-
-    @dsl.pipeline(name="failing")
-    def pipeline():
-        with dsl.ExitHandler(at_the_end().set_container_image(plain_image)):
-            fail().set_container_image(plain_image)
-
-    run = client.create_run_from_pipeline_func(pipeline, enable_caching=False).run_id
-    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
-    [failed], [ended] = (step_pods(pipelines, run, name) for name in ("fail", "at_the_end"))
-    client._run_api.run_service_retry_run(run)
-
-    def failed_again() -> bool:
-        found = step_pods(pipelines, run, "fail")
-        return any(pod["metadata"]["uid"] != failed["metadata"]["uid"] for pod in found)
-
-    until(failed_again, what="the step is run again", seconds=RUN_SECONDS)
-    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
-    [still] = step_pods(pipelines, run, "at_the_end")
-    assert still["metadata"]["uid"] == ended["metadata"]["uid"]

@@ -182,7 +182,7 @@ class TrainingRun:
     def log(self, pod: str = "") -> str:
         """What a step's pod has written, or all of them, one after the other."""
         names = [pod] if pod else [each["metadata"]["name"] for each in self.step_pods()]
-        return "\n".join(self._namespace.kubectl("logs", name, "-c", "main", check=False) for name in names)
+        return "\n".join(self._namespace.log(name, "main") for name in names)
 
     def reason(self) -> str:
         """Why the last attempt ended, as shell or launcher say at the end of its log, if they do."""
@@ -273,7 +273,7 @@ class TrainingRun:
         """What is known when something is wrong."""
         described = [f"run {self.run_id}: {self._shown()}", f"left: {self.left()}"]
         described += [f"--- {name}\n{self._tail(f'elasticdl-{self.job}-{name}')}" for name in self.pods()]
-        steps = [f"--- step\n{self._tail(pod['metadata']['name'])}" for pod in self.step_pods()]
+        steps = [f"--- step\n{self._tail(pod['metadata']['name'], 'main')}" for pod in self.step_pods()]
         return "\n".join([*described, *steps, all_pods(self.place.pipelines, self.run_id)])
 
     # What befalls it
@@ -319,8 +319,8 @@ class TrainingRun:
     def _of_the_job(self, kinds: str) -> list[Any]:
         return list(self._namespace.get(kinds, "-l", f"elasticdl_job_name={self.job}")["items"])
 
-    def _tail(self, pod: str) -> str:
-        return self._namespace.kubectl("logs", pod, "--tail=25", check=False)
+    def _tail(self, pod: str, container: str = "") -> str:
+        return self._namespace.log(pod, container, lines=25)
 
     def _shown(self) -> str:
         try:
