@@ -55,11 +55,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         try:
             kit.prepare()
-            if {"job_image", "images"} & fixtures:
+            if {"job_image", "images", "our_image"} & fixtures:
                 builder.build_all()
             if "pipelines" in fixtures and not kfp.why_not():
                 kfp.prepare()
-                builder.build("pipelines")
         except ElasticError as error:
             kit.say(f"{error}")  # each test of the cluster says it again, and the others can run
 

@@ -68,7 +68,7 @@ def build(say: Callable[[str], None] | None = None) -> Binaries:
 def kept(cache: Path, made_from: Iterable[Path], make: Callable[[Path, Path], None]) -> Path:
     """The folder of this cache that `make(out, scratch)` fills; made anew if what it is made from changes."""
     cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / _key(made_from)
+    folder = cache / key(made_from)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -162,11 +162,12 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _key(made_from: Iterable[Path]) -> str:
-    key = hashlib.sha256(run("go", "env", "GOVERSION", "GOOS", "GOARCH").encode())
+def key(made_from: Iterable[Path]) -> str:
+    """What a folder made from these files is called."""
+    content = hashlib.sha256(run("go", "env", "GOVERSION", "GOOS", "GOARCH").encode())
     for path in made_from:
-        key.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
-    return key.hexdigest()[:16]
+        content.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return content.hexdigest()[:16]
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.kit import network
+from tests.cluster.kit import network, seeds
 from tests.cluster.kit.binaries import Binaries
 from tests.cluster.kit.certificates import Authority
 from tests.cluster.kit.commands import run, until
@@ -134,7 +134,7 @@ class ControlPlane:
             f"--kubeconfig={self._kubeconfig('argo', user=account, namespace='argo')}",
             f"--executor-image={self.site.registry}/{EXECUTOR}",
             "--executor-image-pull-policy=IfNotPresent",
-            env={"LEADER_ELECTION_DISABLE": "true", "DEFAULT_REQUEUE_TIME": "1s"},
+            env={"LEADER_ELECTION_DISABLE": "true", "DEFAULT_REQUEUE_TIME": "100ms"},
         )
 
     def restart_argo(self) -> None:
@@ -225,6 +225,7 @@ class ControlPlane:
             },
             "http": {"addr": self.site.registry},
         }
+        seeds.plant_registry(self.machine.folder / "registry")
         path = self.site.folder / "registry.json"
         path.write_text(json.dumps(config))
         self.machine.start("registry", "docker-registry", "serve", path)

@@ -1,4 +1,4 @@
-"""Images made of a few files, without a builder, pushed to a registry through its own API.
+"""Images pushed to a registry through its own API: those made of a few files, without a builder, and others.
 
 What the cluster needs itself is so small that a tar archive and two JSON documents are the whole image.
 """
@@ -10,18 +10,22 @@ import io
 import json
 import platform
 import tarfile
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LAYER = "application/vnd.oci.image.layer.v1.tar"
+MARK = "elasticdl.mark"
+ANSWER_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +85,83 @@ def push(image: Image, name: str) -> str:
     return name
 
 
+def push_archive(archive: Path, name: str, mark: str) -> None:
+    """Pushes an image out of what `docker save` makes of it; layers that the registry has are not sent again.
+
+    They stay uncompressed, as compressing them takes longer than all else. The mark is what `mark_of` tells.
+    """
+    registry, _, rest = name.partition("/")
+    repository, _, tag = rest.rpartition(":")
+    base = f"http://{registry}/v2/{repository}"
+    with tarfile.open(archive) as opened:
+        [described] = json.loads(_read(opened, "manifest.json"))
+        config = _read(opened, described["Config"])
+        digests = json.loads(config)["rootfs"]["diff_ids"]
+        layers = [
+            _push_layer(base, opened, member, digest)
+            for member, digest in zip(described["Layers"], digests, strict=True)
+        ]
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": _push_blob(base, config, CONFIG),
+        "layers": layers,
+        "annotations": {MARK: mark},
+    }
+    _send("PUT", f"{base}/manifests/{tag}", json.dumps(manifest).encode(), MANIFEST)
+
+
+def mark_of(name: str) -> str:
+    """What the image was marked with when it was pushed as `name`; nothing if there is none."""
+    registry, _, rest = name.partition("/")
+    repository, _, tag = rest.rpartition(":")
+    request = urllib.request.Request(
+        f"http://{registry}/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST}
+    )
+    try:
+        with _open(request, timeout=60) as answer:
+            return str(json.load(answer).get("annotations", {}).get(MARK, ""))
+    except urllib.error.HTTPError:
+        return ""
+
+
+def _push_layer(base: str, archive: tarfile.TarFile, member: str, digest: str) -> dict[str, object]:
+    entry = archive.getmember(member)
+    if entry.issym():
+        entry = archive.getmember(str(PurePosixPath(member).parent / entry.linkname))
+    try:
+        _send("HEAD", f"{base}/blobs/{digest}", None, "")
+    except urllib.error.HTTPError:
+        content = archive.extractfile(entry)
+        assert content is not None
+        _upload(base, content, entry.size, digest)
+    return {"mediaType": LAYER, "digest": digest, "size": entry.size}
+
+
+def _read(archive: tarfile.TarFile, member: str) -> bytes:
+    content = archive.extractfile(member)
+    assert content is not None
+    return content.read()
+
+
 def _push_blob(base: str, content: bytes, kind: str) -> dict[str, object]:
-    place = _send("POST", f"{base}/blobs/uploads/", b"", "").headers["Location"]
-    mark = "&" if "?" in place else "?"
-    address = urllib.parse.urljoin(base, f"{place}{mark}digest={_digest(content)}")
-    _send("PUT", address, content, "application/octet-stream")
+    _upload(base, io.BytesIO(content), len(content), _digest(content))
     return {"mediaType": kind, "digest": _digest(content), "size": len(content)}
 
 
-def _send(method: str, address: str, content: bytes, kind: str) -> HTTPResponse:
-    request = urllib.request.Request(address, data=content, method=method, headers={"Content-Type": kind})
-    answer: HTTPResponse = _open(request, timeout=60)
+def _upload(base: str, content: IO[bytes], size: int, digest: str) -> None:
+    place = _send("POST", f"{base}/blobs/uploads/", b"", "").headers["Location"]
+    mark = "&" if "?" in place else "?"
+    address = urllib.parse.urljoin(base, f"{place}{mark}digest={digest}")
+    _send("PUT", address, content, "application/octet-stream", {"Content-Length": str(size)})
+
+
+def _send(
+    method: str, address: str, content: bytes | IO[bytes] | None, kind: str, more: Mapping[str, str] = {}
+) -> HTTPResponse:
+    headers = {"Content-Type": kind, **more}
+    request = urllib.request.Request(address, data=content, method=method, headers=headers)
+    answer: HTTPResponse = _open(request, timeout=ANSWER_SECONDS)
     answer.read()
     return answer
 

@@ -30,7 +30,7 @@ def python(cluster: Cluster) -> str:
 
 def elasticdl(cluster: Cluster) -> str:
     """Brings the image of the components to where nodes look for it; returns its name."""
-    _push(builder.build("pipelines"), f"{cluster.site.registry}/{IMAGE}")
+    builder.bring(builder.build("pipelines"), f"{cluster.site.registry}/{IMAGE}")
     for node in cluster.nodes:  # it has a fixed name, under which a node may know an older one
         node.machine.run("ctr", "--namespace=k8s.io", "images", "rm", f"docker.io/{IMAGE}", check=False)
     return IMAGE
@@ -45,9 +45,5 @@ def _pushed(cluster: Cluster, name: str, dockerfile: str) -> str:
         (context / "Dockerfile").write_text(dockerfile)
         shutil.copy(builder.ROOT / "constraints.txt", context)
         builder.buildah("build", "--quiet", "-t", local, context)
-    _push(local, full)
+    builder.bring(local, full)
     return full
-
-
-def _push(local: str, full: str) -> None:
-    builder.buildah("push", "--quiet", "--disable-compression", local, full)

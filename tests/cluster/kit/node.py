@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from tests.cluster.kit import cgroups, network
+from tests.cluster.kit import cgroups, network, seeds
 from tests.cluster.kit.commands import until
 from tests.cluster.kit.control_plane import ControlPlane
 from tests.cluster.kit.machine import Machine
@@ -83,6 +83,7 @@ class Node:
     def boot(self) -> None:
         """Switches it on, up to containerd."""
         cgroups.make(self.site, self.name)
+        seeds.plant_node(self.machine.folder / "var")
         self.machine.boot()
         network.plug_in(self.site, self.control_plane.machine, self.machine, self.index, self.count)
         self.machine.start("containerd", "containerd", "--config", self.machine.folder / "containerd.toml")

@@ -1,9 +1,11 @@
 """Our steps in a pipeline that somebody else has written, on Kubeflow Pipelines: beside plain components, in
 loops and under conditions, with what is set on tasks the ordinary way, cached, and failing.
+
+All runs but the one that finds things cached are started at once.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from kfp.dsl.base_component import BaseComponent
 from elasticdl_components import clean_up, convert, evaluate, train
 from elasticdl_components.store import open_store
 from tests.cluster.kit import kfp, kfp_services
-from tests.cluster.kubeflow.ended import Ended
+from tests.cluster.kubeflow.ended import Ended, connected
 
 PYTHON = "python:3.11"  # the pipeline says which
 SECONDS = 600
@@ -160,7 +162,7 @@ def stranger(image: str) -> BaseComponent:
     return pipeline
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def models(pipelines: kfp.Kfp, our_image: str) -> Iterator[None]:
     """The stranger's own model, and one with a mistake, for pods to mount."""
     files = {"gauge.py": GAUGE, "broken.py": BROKEN}
@@ -171,7 +173,7 @@ def models(pipelines: kfp.Kfp, our_image: str) -> Iterator[None]:
     pipelines.namespace.kubectl("delete", "configmap", "models")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool(pipelines: kfp.Kfp) -> Iterator[str]:
     """A node where only what tolerates it goes."""
     node = pipelines.cluster.nodes[-1].name
@@ -185,9 +187,58 @@ def pool(pipelines: kfp.Kfp) -> Iterator[str]:
         pipelines.cluster.kubectl("label", "node", node, f"{POOL['key']}-")
 
 
-def run_to_its_end(pipelines: kfp.Kfp, client: Client, pipeline: BaseComponent) -> Ended:
-    made = client.create_run_from_pipeline_func(pipeline)
-    return Ended.of(pipelines, client, made.run_id, SECONDS)
+def absent_model(image: str) -> BaseComponent:
+    """Names a model that is not there, and may try again."""
+
+    @dsl.pipeline(name="absent-model")
+    def pipeline():
+        run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+        with dsl.ExitHandler(clean_up(job_name=run)):
+            trained = train(
+                job_name=run, model_zoo="/models", model_def="guage.custom_model", training_data="/models"
+            )
+            with_models(trained).set_retry(1)
+
+    return pipeline
+
+
+def broken_loss(image: str) -> BaseComponent:
+    """Trains until the last record, at which the model's own code fails."""
+
+    @dsl.pipeline(name="broken-loss")
+    def pipeline():
+        run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+        with dsl.ExitHandler(clean_up(job_name=run)):
+            measured = measure(rows=ROWS, odd=ROWS - 1).set_container_image(image).outputs["table"]
+            data = convert(format="csv", source_dataset=measured, schema=SCHEMA).outputs["dataset"]
+            trained = train(
+                job_name=run,
+                model_zoo="/models",
+                model_def="broken.custom_model",
+                training_dataset=data,
+                shuffle_shards=False,
+                minibatch_size=16,
+                num_minibatches_per_task=2,
+                num_workers=1,
+            )
+            open_store(with_models(trained))
+            with_models(evaluate(model=trained.outputs["model"], dataset=data))
+
+    return pipeline
+
+
+Runs = Mapping[Callable[[str], BaseComponent], str]
+
+
+@pytest.fixture(scope="module")
+def runs(pipelines: kfp.Kfp, plain_image: str, pool: str, models: None) -> Runs:
+    """The run of each of these pipelines, just started."""
+    with connected(pipelines) as client:
+        made = {
+            each: client.create_run_from_pipeline_func(each(plain_image))
+            for each in (stranger, absent_model, broken_loss)
+        }
+    return {each: str(run.run_id) for each, run in made.items()}
 
 
 def jobs(run: Ended) -> set[str]:
@@ -207,11 +258,10 @@ def last_words(pod: Any) -> str:
     return str(ends["main"]["terminated"].get("message", ""))
 
 
-def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_only_training_runs_again(
-    pipelines: kfp.Kfp, client: Client, plain_image: str, pool: str
+def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_training_is_never_cached(
+    pipelines: kfp.Kfp, client: Client, plain_image: str, pool: str, runs: Runs
 ) -> None:
-    pipeline = stranger(plain_image)
-    first = run_to_its_end(pipelines, client, pipeline)
+    first = Ended.of(pipelines, client, runs[stranger], SECONDS)
     assert first.state == "SUCCEEDED", first.report()
     assert_each_seed_was_trained_and_judged(first)
     [compared] = first.artifacts("compare", "system.Metrics")
@@ -219,7 +269,8 @@ def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_only_traini
     assert compared.figures["worst"] > 0.6
     assert_pods_are_as_asked(first, pool)
 
-    again = run_to_its_end(pipelines, client, pipeline)
+    made = client.create_run_from_pipeline_func(stranger(plain_image))
+    again = Ended.of(pipelines, client, made.run_id, SECONDS)
     assert again.state == "SUCCEEDED", again.report()
     assert_each_seed_was_trained_and_judged(again)
     for task in ("measure", "convert"):
@@ -254,18 +305,9 @@ def assert_pods_are_as_asked(run: Ended, pool: str) -> None:
 
 
 def test_a_model_that_is_not_there_fails_each_attempt_and_the_run_with_the_reason_as_last_line(
-    pipelines: kfp.Kfp, client: Client
+    pipelines: kfp.Kfp, client: Client, runs: Runs
 ) -> None:
-    @dsl.pipeline(name="absent-model")
-    def pipeline():
-        run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
-        with dsl.ExitHandler(clean_up(job_name=run)):
-            trained = train(
-                job_name=run, model_zoo="/models", model_def="guage.custom_model", training_data="/models"
-            )
-            with_models(trained).set_retry(1)
-
-    run = run_to_its_end(pipelines, client, pipeline)
+    run = Ended.of(pipelines, client, runs[absent_model], SECONDS)
     assert run.state == "FAILED", run.report()
     assert run.states("train") == ["FAILED"]
     attempts = run.pods("train")
@@ -280,28 +322,9 @@ def test_a_model_that_is_not_there_fails_each_attempt_and_the_run_with_the_reaso
 
 
 def test_a_loss_that_raises_fails_the_run_and_the_log_says_where_curves_are(
-    pipelines: kfp.Kfp, client: Client, plain_image: str
+    pipelines: kfp.Kfp, client: Client, runs: Runs
 ) -> None:
-    @dsl.pipeline(name="broken-loss")
-    def pipeline():
-        run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
-        with dsl.ExitHandler(clean_up(job_name=run)):
-            measured = measure(rows=ROWS, odd=ROWS - 1).set_container_image(plain_image).outputs["table"]
-            data = convert(format="csv", source_dataset=measured, schema=SCHEMA).outputs["dataset"]
-            trained = train(
-                job_name=run,
-                model_zoo="/models",
-                model_def="broken.custom_model",
-                training_dataset=data,
-                shuffle_shards=False,
-                minibatch_size=16,
-                num_minibatches_per_task=2,
-                num_workers=1,
-            )
-            open_store(with_models(trained))
-            with_models(evaluate(model=trained.outputs["model"], dataset=data))
-
-    run = run_to_its_end(pipelines, client, pipeline)
+    run = Ended.of(pipelines, client, runs[broken_loss], SECONDS)
     assert run.state == "FAILED", run.report()
     assert run.states("train") == ["FAILED"]
     assert not run.pods("evaluate")
