@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import time
 import warnings
@@ -18,8 +17,8 @@ from kfp import local
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.observe import figures
 from elastic_runtime.spec.entry import say
-from elasticdl_components.argo.ports import RESULT, RESULTS
 from pipelines.engines.local_course import LocalCourse, plain
+from pipelines.engines.outputs import outputs
 from pipelines.engines.view import View
 from pipelines.packages.kfp import KfpPackage
 
@@ -77,32 +76,6 @@ def _await_processes() -> None:
 
 
 def _results(run: Path) -> Iterator[str]:
-    """What each step gave: its values and metrics, and where the rest is."""
+    """What each step gave."""
     for told in sorted(run.glob("*/executor_output.json"), key=lambda path: path.stat().st_mtime):
-        task, found = told.parent.name, json.loads(told.read_text())
-        for name, value in found.get("parameterValues", {}).items():
-            yield f"{task:<10} {_called(task, name)}: {value}"
-        for name, listed in found.get("artifacts", {}).items():
-            artifact = listed["artifacts"][0]
-            yield f"{task:<10} {name}: {_from_here(artifact['uri'])}"
-            if name == "metrics":
-                yield f"{'':<10}   {_in_words(artifact['metadata'])}"
-
-
-def _called(task: str, name: str) -> str:
-    """As on Argo, where the one result of a step has a name."""
-    step = re.sub(r"-\d+$", "", task).replace("-", "_")
-    return RESULTS.get(step, name) if name == RESULT else name
-
-
-def _from_here(place: str) -> str:
-    """A path of this folder without it."""
-    return os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place
-
-
-def _in_words(metrics: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {_figure(value)}" for name, value in metrics.items())
-
-
-def _figure(value: float) -> str:
-    return figures.count(int(value)) if float(value).is_integer() else figures.figure(value, 4)
+        yield from outputs(told.parent.name, json.loads(told.read_text()))

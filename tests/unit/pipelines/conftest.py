@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 Answer = Callable[[Any], Any]
-"""From the body of a request, if it has one, to that of the answer."""
+"""From the body of a request, if it has one, to that of the answer; a number is the status of a refusal."""
 
 
 class Server:
@@ -32,9 +32,11 @@ class Server:
                 request = f"{self.command} {self.path.partition('?')[0]}"
                 owner.asked.append(request)
                 known = owner.answers.get(request)
-                answer = known(body) if known else {"message": "no such thing"}
+                answer = known(body) if known else 404
+                status = answer if isinstance(answer, int) else 200
+                answer = {"message": "no such thing"} if isinstance(answer, int) else answer
                 text = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
-                self.send_response(200 if known else 404)
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,9 +33,9 @@ TASKS = [
 
 
 class Backend:
-    """Answers as KFP's server does: its runs go through these states."""
+    """Answers as KFP's server does: its runs go through these states; a number is the status of a refusal."""
 
-    def __init__(self, serve, *states: dict[str, Any]) -> None:
+    def __init__(self, serve, *states: dict[str, Any] | int) -> None:
         self.states, self.given = [*states], dict[str, Any]()
         default = {"experiment_id": "e", "display_name": "Default"}
         self.server = serve(
@@ -50,15 +51,25 @@ class Backend:
         self.given = body
         return {"run_id": "r1", "state": "PENDING"}
 
-    def now(self) -> dict[str, Any]:
-        return {"run_id": "r1", **(self.states.pop(0) if len(self.states) > 1 else self.states[0])}
+    def now(self) -> dict[str, Any] | int:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return state if isinstance(state, int) else {"run_id": "r1", **state}
+
+    def knows(self, *nodes: dict[str, Any], logs: Mapping[str, str | dict[str, str]] | None = None) -> None:
+        """That Argo's workflow of the run has these nodes, and pods these logs."""
+        status = {"nodes": {each["id"]: each for each in nodes}}
+        manifest = json.dumps({"metadata": {"name": "mnist-x"}, "status": status})
+        told = {"pipeline_runtime": {"workflow_manifest": manifest}}
+        self.server.answers["GET /apis/v1beta1/runs/r1"] = lambda _: told
+        for pod, log in (logs or {}).items():
+            self.server.answers[f"GET /apis/v1alpha1/runs/r1/nodes/{pod}/log"] = lambda _, log=log: log
 
 
 @pytest.fixture
 def backend(serve, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kfp, "_LOOK_SECONDS", 0.01)
 
-    def of(*states: dict[str, Any]) -> Backend:
+    def of(*states: dict[str, Any] | int) -> Backend:
         made = Backend(serve, *states)
         monkeypatch.setenv("KF_PIPELINES_ENDPOINT", made.server.address)
         return made
@@ -99,14 +110,18 @@ def test_a_run_that_does_not_succeed_fails_the_command(backend, capsys, state) -
     assert said.splitlines()[-1] == f"error: run r1: the pipeline failed: {state.lower()}"
 
 
-def pod(task: str, phase: str, at: int, message: str) -> dict[str, Any]:
+def pod(task: str, phase: str, at: int, message: str = "", **inputs: str) -> dict[str, Any]:
     """A node of the workflow that KFP makes of a run."""
+    given = [{"name": name.replace("_", "-"), "value": value} for name, value in inputs.items()]
     return {
+        "id": f"mnist-x-{at}",
         "name": f"mnist-x.root.exit-handler-1.{task}",
         "type": "Pod",
+        "templateName": "system-container-impl",
         "phase": phase,
-        "finishedAt": f"2026-01-01T00:00:{at:02}Z",
         "message": message,
+        "inputs": {"parameters": given},
+        **({} if phase == "Pending" else {"finishedAt": f"2026-01-01T00:00:{at:02}Z"}),
     }
 
 
@@ -114,58 +129,147 @@ def test_why_a_step_failed_is_told_where_the_server_knows(backend, capsys) -> No
     server = backend({"state": "FAILED", "run_details": {"task_details": [task("train", "FAILED")]}})
     pods = [
         pod("convert.executor(0)", "Failed", 0, "main: Error (exit code 1)"),
-        pod("convert.executor(1)", "Succeeded", 1, ""),
+        pod("convert.executor(1)", "Succeeded", 1),
         pod("train.executor(1)", "Failed", 3, "main: Error (exit code 1): job mnist failed: records 0-9\n"),
         pod("train.executor(0)", "Failed", 2, "main: OOMKilled (exit code 137)"),
     ]
-    nodes = {each["name"]: each for each in pods} | {"group": {**pods[1], "type": "Retry"}}
-    runtime = {"workflow_manifest": json.dumps({"status": {"nodes": nodes}})}
-    server.server.answers["GET /apis/v1beta1/runs/r1"] = lambda _: {"pipeline_runtime": runtime}
+    server.knows(*pods, {**pods[1], "id": "group", "type": "Retry"})
     assert command() == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "error: run r1: the pipeline failed: train: job mnist failed: records 0-9"
 
 
-def test_where_no_page_is_known_the_words_say_where_to_look_and_pods_what_steps_said(
-    serve, tmp_path, capsys, monkeypatch
-) -> None:
-    pods = {
-        "a": pod("evaluate.executor(1)", "Succeeded", 9, ""),
-        "b": pod("evaluate.executor(0)", "Failed", 8, "main: OOMKilled (exit code 137)"),
-        "c": pod("evaluate-driver", "Succeeded", 7, ""),
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([pod("train.executor(0)", "Pending", 1, "Unschedulable: 0/3 nodes")], "train        waiting"),
+        (
+            [
+                pod("train.executor(0)", "Failed", 1, "main: Error (exit code 137)"),
+                pod("train.executor(1)", "Pending", 2, "Unschedulable: 0/3 nodes"),
+            ],
+            "train        waiting",
+        ),
+        ([pod("evaluate-driver", "Pending", 1, "Unschedulable: 0/3 nodes")], "evaluate     waiting"),
+        ([pod("group-2-driver", "Pending", 1, "Unschedulable: 0/3 nodes")], "evaluate     waiting"),
+    ],
+)
+def test_why_a_pod_does_not_start_is_told_of_its_step(backend, capsys, nodes, said) -> None:
+    tasks = {"run_details": {"task_details": TASKS}}
+    server = backend({"state": "RUNNING", **tasks}, {"state": "SUCCEEDED", **tasks})
+    server.knows(*nodes)
+    assert command() == 0
+    assert f"{said}, Unschedulable: 0/3 nodes\n" in capsys.readouterr().err
+
+
+SAID = """\
+[2026-01-01 00:00:08,000] [INFO] [job_outputs.py:47] job x succeeded: 94 steps
+[2026-01-01 00:00:08,100] [INFO] [executor_main.py:100] Wrote executor output file to /tmp/x.
+I0101 00:00:09.000000      26 launcher_v2.go:877] ExecutorOutput: {
+  "parameterValues": {
+    "steps": 94
+  },
+  "artifacts": {
+    "metrics": {
+      "artifacts": [
+        {
+          "name": "m",
+          "uri": "minio://b/r1/train/metrics",
+          "metadata": {
+            "accuracy": 0.96875
+          }
+        }
+      ]
+    },
+    "report": {
+      "artifacts": [
+        {
+          "name": "r",
+          "uri": "minio://b/r1/train/report",
+          "metadata": {}
+        }
+      ]
     }
-    workflow = {
-        "metadata": {"name": "mnist-x", "namespace": "team"},
-        "status": {"nodes": {number: {**each, "id": number} for number, each in pods.items()}},
-    }
-    made = [
-        {"metadata": {"name": f"pod-{number}", "annotations": {"workflows.argoproj.io/node-id": number}}}
-        for number in pods
-    ]
-    home = "/api/v1/namespaces/kubeflow/services/ml-pipeline"
-    runs = f"GET {home}:http/proxy//apis/v2beta1/runs/r1"  # the client writes both slashes
-    log = "\n".join(
-        [
-            "[2026-01-01 00:00:08,000] [INFO] [evaluate.py:47] 1000 records in 2.0 s: accuracy 0.97",
-            "[2026-01-01 00:00:08,100] [INFO] [executor_main.py:100] Wrote executor output file to /tmp/x.",
-            "I0101 00:00:09.000000      26 launcher_v2.go:153] publish success.",
-        ]
+  }
+}
+I0101 00:00:09.000000      26 launcher_v2.go:153] publish success.
+"""
+TOLD = [
+    "train      job x succeeded: 94 steps",
+    "train      steps: 94",
+    "train      metrics: minio://b/r1/train/metrics",
+    "             accuracy 0.9688",
+    "train      report: minio://b/r1/train/report",
+]
+
+
+def test_what_each_step_said_and_made_is_told_from_the_logs_that_the_server_has(backend, capsys) -> None:
+    server = backend({"state": "SUCCEEDED"})
+    server.knows(
+        pod("train.executor(1)", "Succeeded", 9),
+        pod("train.executor(0)", "Failed", 8, "main: OOMKilled (exit code 137)"),
+        pod("train-driver", "Succeeded", 7),
+        logs={f"mnist-x-system-container-impl-{number}": SAID for number in (7, 8, 9)},
     )
+    assert command() == 0
+    page = f"{server.server.address}/#/runs/details/r1"
+    assert capsys.readouterr().out.splitlines()[:-1] == [*TOLD, f"metrics, report and model: {page}"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"), [("Succeeded", ["train      model: minio://b/r1/train/model"]), ("Failed", [])]
+)
+def test_without_logs_the_places_of_what_a_step_made_are_told_as_they_were_planned(
+    backend, capsys, phase, told
+) -> None:
+    made = {
+        name: {"artifacts": [{"uri": f"minio://b/r1/train/{name}"}]} for name in ("model", "executor-logs")
+    }
+    words = ["launcher", "--executor_input", json.dumps({"outputs": {"artifacts": made}}), "--"]
+    patch = json.dumps({"containers": [{"name": "main", "command": words}]})
+    server = backend({"state": "SUCCEEDED"})
+    error = {"error_message": "Failed to read logs", "error_details": "..."}  # which comes as a success
+    server.knows(
+        pod("train.executor", phase, 9, pod_spec_patch=patch), logs={"mnist-x-system-container-impl-9": error}
+    )
+    assert command() == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[:-2] == told
+    assert "the server has no logs of the steps" in said.err
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "error: run r1: was deleted"),
+        (401, "Kubeflow Pipelines answers 401 Unauthorized (the run goes on without this command: "),
+        (403, "Kubeflow Pipelines answers 403 Forbidden (the run goes on without this command: "),
+    ],
+)
+def test_a_definite_refusal_ends_the_following(backend, capsys, status, said) -> None:
+    backend({"state": "RUNNING", "run_details": {"task_details": TASKS}}, status)
+    assert command() == 1
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_a_refusal_that_may_pass_is_waited_for(backend, capsys, status) -> None:
+    backend({"state": "RUNNING"}, status, status, {"state": "SUCCEEDED"})
+    assert command() == 0
+    assert capsys.readouterr().err.count(": waiting for it") == 1
+
+
+def test_where_no_page_is_known_the_words_say_where_to_look(serve, tmp_path, capsys, monkeypatch) -> None:
+    home = "/api/v1/namespaces/kubeflow/services/ml-pipeline"
+    place = f"{home}:http/proxy/"  # the client writes both slashes
     server = serve(
         {
             f"GET {home}": lambda _: {"metadata": {"name": "ml-pipeline"}},
-            f"GET {home}:http/proxy//apis/v2beta1/healthz": lambda _: {"multi_user": False},
-            f"GET {home}:http/proxy//apis/v2beta1/experiments": lambda _: {
-                "experiments": [{"experiment_id": "e"}]
-            },
-            f"POST {home}:http/proxy//apis/v2beta1/runs": lambda _: {"run_id": "r1", "state": "PENDING"},
-            runs: lambda _: {"run_id": "r1", "state": "SUCCEEDED"},
-            runs.replace("v2beta1", "v1beta1"): lambda _: {
-                "pipeline_runtime": {"workflow_manifest": json.dumps(workflow)}
-            },
-            "GET /api/v1/namespaces/team/pods": lambda _: {"items": made},
+            f"GET {place}/apis/v2beta1/healthz": lambda _: {"multi_user": False},
+            f"GET {place}/apis/v2beta1/experiments": lambda _: {"experiments": [{"experiment_id": "e"}]},
+            f"POST {place}/apis/v2beta1/runs": lambda _: {"run_id": "r1", "state": "PENDING"},
+            f"GET {place}/apis/v2beta1/runs/r1": lambda _: {"run_id": "r1", "state": "SUCCEEDED"},
             "GET /apis/argoproj.io/v1alpha1": lambda _: {"resources": []},
-            **{f"GET /api/v1/namespaces/team/pods/pod-{number}/log": lambda _: log for number in pods},
         }
     )
     known = str(
@@ -179,10 +283,7 @@ def test_where_no_page_is_known_the_words_say_where_to_look_and_pods_what_steps_
         "r1 among the runs on the page of Kubeflow Pipelines, whose address KF_PIPELINES_UI_ENDPOINT can name"
     )
     assert f"run r1 is started: {place}" in said.err
-    assert said.out.splitlines()[:2] == [
-        "evaluate   1000 records in 2.0 s: accuracy 0.97",
-        f"metrics, report and model: {place}",
-    ]
+    assert said.out.splitlines()[0] == f"metrics, report and model: {place}"
 
 
 def test_a_server_that_refuses_is_one_line(backend, capsys) -> None:
