@@ -7,6 +7,7 @@ known when they are there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kfp.dsl.pipeline_channel import PipelineArtifactChannel
@@ -20,6 +21,15 @@ _DATASETS = {
     "validation_split": ("validation_dataset", "training_dataset"),
 }
 """Of which input each names a part; of the second one, if there is no first."""
+
+__all__ = ["Made", "check_parts", "parts_made"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A dataset of which no more is known than its parts."""
+
+    parts: tuple[str, ...]
 
 
 def check_parts(given: Mapping[str, Any]) -> None:
@@ -35,6 +45,8 @@ def check_parts(given: Mapping[str, Any]) -> None:
 
 def _parts(dataset: Any) -> tuple[str, ...]:
     """Those that are known already."""
+    if isinstance(dataset, Made):
+        return dataset.parts
     if not isinstance(dataset, PipelineArtifactChannel) or dataset.task is None:
         return ()
     from . import convert  # a step like those that are judged here

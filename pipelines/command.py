@@ -63,6 +63,8 @@ def _main(
     asked = _parser(pipeline, packages).parse_args(argv)
     wanted = changes.read(asked.param, asked.set)
     changes.apply(wanted, packages)
+    for package in packages:
+        package.check()
     if not asked.dry_run:
         _write(packages)
     if asked.engine == "none":

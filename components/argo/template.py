@@ -87,27 +87,32 @@ class StepTemplate(Container):
             if each not in known | _SETTINGS_OF_TASKS:
                 raise TypeError(f"{self.name}() has no input {each!r}, {nearest(each, known)}")
         arguments = {each: value for each, value in given.items() if each in known}
-        self._refuse(arguments)
+        self.refuse(arguments, f"{self.name}()")
         others = {each: value for each, value in given.items() if each not in known}
         return super().__call__(name=name or self.name, arguments=arguments, **others)
 
-    def _refuse(self, arguments: Mapping[str, Any]) -> None:
+    def refuse(self, arguments: Mapping[str, Any], called: str) -> None:
+        """Say what is wrong with these inputs, as far as it is known before anything runs."""
         missing = [port.name for port in self.inputs if _is_needed(port) and port.name not in arguments]
         if missing:
-            raise TypeError(f"{self.name}() needs {', '.join(missing)}")
+            raise TypeError(f"{called} needs {', '.join(missing)}")
         for port in self.inputs:
             value = arguments.get(port.name)
             words = port.enum if isinstance(port, Parameter) else None
             if words and isinstance(value, str) and value not in words and "{{" not in value:
-                raise ValueError(f"{self.name}(): {port.name}={value!r} is not one of {', '.join(words)}")
+                raise ValueError(f"{called}: {port.name}={value!r} is not one of {', '.join(words)}")
         if self.component is not None:
-            self.component.refuse(arguments, f"{self.name}()")
+            own = self.component.component_spec.inputs or {}
+            self.component.refuse({name: each for name, each in arguments.items() if name in own}, called)
         plain = known(arguments)
         try:
             JobSpec.check_each({name: plain[name] for name in ("image_name", "volume") if name in plain})
+        except ElasticError as error:
+            raise ValueError(f"{called}: {error}") from None
+        try:
             parse_resources(str(plain.get("step_resource_request", "")))
         except ElasticError as error:
-            raise ValueError(f"{self.name}(): {error}") from None
+            raise ValueError(f"{called}: step_resource_request: {error}") from None
 
 
 def template(

@@ -53,6 +53,10 @@ class Package(Protocol):
         """Do it; a value that cannot be is an `InputError`."""
         ...
 
+    def check(self) -> None:
+        """Raise an `InputError` if a step would refuse what it is given, as far as that is known."""
+        ...
+
     def text(self) -> str:
         """The YAML."""
         ...

@@ -12,7 +12,11 @@ from typing import Any
 from hera.workflows import Workflow
 
 from elastic_runtime.errors import InputError
+from elasticdl_components.argo import TEMPLATES, StepTemplate
 from pipelines.packages import Change
+
+_PARAMETER = "{{{{workflow.parameters.{}}}}}"
+_UNKNOWN = object()
 
 
 class ArgoPackage:
@@ -57,6 +61,20 @@ class ArgoPackage:
                 given.append({"name": change.name})
             next(port for port in given if port["name"] == change.name)["value"] = value
 
+    def check(self) -> None:
+        """Refuse what a step would refuse, given constants and the values of the workflow's arguments."""
+        missing, ports = self.missing(), _parameters(self.manifest["spec"])
+        known = [port for port in ports if "value" in port and port["name"] not in missing]
+        values = {_PARAMETER.format(port["name"]): str(port["value"]) for port in known}
+        for task in self._tasks():
+            if step := self._step(task):
+                ports = [*_parameters(task), *task.get("arguments", {}).get("artifacts", [])]
+                given = {port["name"]: _known(port.get("value", _UNKNOWN), values) for port in ports}
+                try:
+                    step.refuse(given, f"step {task['name']}")
+                except (TypeError, ValueError) as error:
+                    raise InputError(str(error)) from None
+
     def text(self) -> str:
         """The manifest as YAML, written by Hera."""
         return str(Workflow.from_dict(self.manifest).to_yaml())
@@ -75,12 +93,25 @@ class ArgoPackage:
         called = self._templates().get(task.get("template", ""), {})
         return list(called.get("inputs", {}).get("parameters", []))
 
+    def _step(self, task: dict[str, Any]) -> StepTemplate | None:
+        """Which of our templates a task calls, whatever it is called here."""
+        container = self._templates().get(task.get("template", ""), {}).get("container", {})
+        words = [*container.get("command", []), *container.get("args", [])]
+        return next((each for each in TEMPLATES if words == [*each.command, *each.args]), None)
+
     def _templates(self) -> dict[str, dict[str, Any]]:
         return {template["name"]: template for template in self.manifest["spec"].get("templates", [])}
 
 
 def _parameters(owner: dict[str, Any]) -> list[dict[str, Any]]:
     return list(owner.get("arguments", {}).get("parameters", []))
+
+
+def _known(value: Any, values: dict[str, str]) -> Any:
+    """With the values of the parameters in its text."""
+    for parameter, text in values.items():
+        value = value.replace(parameter, text) if isinstance(value, str) else value
+    return value
 
 
 def _allowed(change: Change, words: list[str]) -> str:

@@ -19,7 +19,7 @@ from kfp.dsl.base_component import BaseComponent
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from elastic_runtime.errors import InputError
-from pipelines.packages import Change
+from pipelines.packages import Change, kfp_tasks
 
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "NUMBER_INTEGER": ("Integer", (int,)),
@@ -85,6 +85,12 @@ class KfpPackage:
                 constant.bool_value = value
             else:
                 constant.number_value = value
+
+    def check(self) -> None:
+        """Refuse what a step would refuse, given constants and the values of parameters."""
+        missing = self.missing()
+        given = {name: value for name, value in self.parameters.items() if name not in missing}
+        kfp_tasks.check(self.component.pipeline_spec, given)
 
     def text(self) -> str:
         """The IR as YAML, written by KFP."""

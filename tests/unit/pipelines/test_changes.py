@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import yaml
 from hera.workflows import DAG, Workflow
 
 from components import argo
+from elastic_runtime.errors import InputError
 from pipelines.command import main
 from pipelines.mnist import mnist, mnist_on_argo
 from pipelines.packages import Change
 from pipelines.packages.argo import ArgoPackage
 from pipelines.packages.kfp import KfpPackage
+from pipelines.sweep import sweep
 
 
 def command(*words: str) -> int:
@@ -51,11 +54,11 @@ def test_both_forms_have_the_same_steps_in_the_same_order() -> None:
 
 
 def test_an_input_of_a_step_is_changed_in_both_forms() -> None:
-    assert command("--engine=none", "--set=train.num_workers=4", "--set=convert.on_error=skip") == 0
+    assert command("--engine=none", "--set=train.num_workers=4", "--set=evaluate.class_names=a,b") == 0
     assert task_in_ir("train")["num_workers"] == {"runtimeValue": {"constant": 4.0}}
     assert task_on_argo("train")["num_workers"] == "4"
-    assert task_in_ir("convert")["on_error"] == {"runtimeValue": {"constant": "skip"}}
-    assert task_on_argo("convert")["on_error"] == "skip"
+    assert task_in_ir("evaluate")["class_names"] == {"runtimeValue": {"constant": "a,b"}}
+    assert task_on_argo("evaluate")["class_names"] == "a,b"
 
 
 def test_what_was_not_named_stays() -> None:
@@ -118,11 +121,65 @@ def test_what_is_wrong_is_refused_in_one_line(
     assert not Path("build").exists()
 
 
+REFUSED = [
+    (Change("train", "num_workers", "-1"), "step train: --num_workers: got '-1'"),
+    (Change("", "num_workers", "-1"), "step train: --num_workers: got '-1'"),
+    (Change("train", "volume", "x"), "step train: --volume: 'x' is not of the form key=value"),
+    (
+        Change("convert", "format", "mnits"),
+        "step convert: format: unknown format 'mnits' (did you mean 'mnist'?)",
+    ),
+    (Change("clean-up", "job_name", ""), "step clean-up: job_name: no job is named"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), REFUSED)
+@pytest.mark.parametrize("form", [mnist, mnist_on_argo], ids=["kfp", "argo"])
+def test_what_a_step_would_refuse_is_refused_in_either_form(form: Any, change: Change, said: str) -> None:
+    package: Any = KfpPackage(mnist) if form is mnist else ArgoPackage(mnist_on_argo(), "mnist")
+    package.change(change)
+    with pytest.raises(InputError, match=re.escape(said)):
+        package.check()
+
+
+def test_what_a_step_would_refuse_is_told_in_one_line_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command("--engine=none", "--set=convert.format=mnits") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "error: step convert: format: unknown format 'mnits' (did you mean 'mnist'?)"
+    assert not Path("build").exists()
+
+
+@pytest.mark.parametrize(("task", "name"), [("evaluate", "split"), ("train", "training_split")])
+def test_on_kfp_a_part_that_is_not_made_is_refused(task: str, name: str) -> None:
+    package = KfpPackage(mnist)
+    package.change(Change(task, name, "tset"))
+    with pytest.raises(InputError, match=f"step {task}: {name}: there is no part 'tset'"):
+        package.check()
+
+
+def test_a_parameter_is_judged_where_a_pipeline_hands_it_on_to_another() -> None:
+    package = KfpPackage(sweep)
+    package.change(Change("", "num_workers", "-1"))
+    with pytest.raises(InputError, match="step train: --num_workers: got '-1'"):
+        package.check()
+
+
+def test_inputs_that_only_argo_knows_are_no_options_of_the_job() -> None:
+    package = ArgoPackage(mnist_on_argo(), "mnist")
+    package.change(Change("train", "step_resource_request", "cpu=1"))
+    package.check()
+    package.change(Change("train", "step_resource_request", "cpus=1"))
+    with pytest.raises(InputError, match=r"step train: step_resource_request: .* 'cpu'"):
+        package.check()
+
+
 def test_what_only_the_other_form_has_is_refused_where_the_pipeline_would_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command("--dry_run", "--engine=local", "--param=volume=x") == 2
-    assert "--param volume: the KFP function, which is what would run" in capsys.readouterr().err
+    assert command("--dry_run", "--engine=local", "--param=folder=x") == 2
+    assert "--param folder: the KFP function, which is what would run" in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_what_would_be_submitted_and_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
