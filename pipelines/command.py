@@ -26,6 +26,7 @@ from typing import Any
 from hera.workflows import Workflow
 from kfp.dsl.base_component import BaseComponent
 
+from elastic_runtime.errors import InputError
 from elastic_runtime.spec.entry import outcome, say
 from pipelines.engines.choice import ENGINES, choose
 from pipelines.engines.local import Local
@@ -65,9 +66,14 @@ def _main(
     changes.apply(wanted, packages)
     for package in packages:
         package.check()
+    if asked.engine == "none" and asked.namespace:
+        raise InputError("is for a cluster, and the pipeline would run nowhere", where="--namespace")
     if not asked.dry_run:
         _write(packages)
     if asked.engine == "none":
+        if asked.dry_run:
+            say("this would run nowhere, and be written to " + " and ".join(map(str, map(_file, packages))))
+            sys.stdout.write("---\n".join(package.text() for package in packages))
         return 0
     parameters = {name: value for name, value in here.items() if "." not in name}
     engine = choose(
@@ -89,9 +95,13 @@ def _main(
 def _write(packages: Sequence[Package]) -> None:
     BUILD.mkdir(exist_ok=True)
     for package in packages:
-        file = BUILD / f"{package.name}.{package.kind}.yaml"
+        file = _file(package)
         file.write_text(package.text(), encoding="utf-8")
         say(f"compiled for {package.engine}: {file}")
+
+
+def _file(package: Package) -> Path:
+    return BUILD / f"{package.name}.{package.kind}.yaml"
 
 
 def _parser(pipeline: BaseComponent, packages: Sequence[Package]) -> argparse.ArgumentParser:

@@ -191,6 +191,23 @@ def test_a_dry_run_shows_what_would_be_submitted_and_does_nothing(capsys: pytest
     assert [*Path().iterdir()] == []
 
 
+def test_a_dry_run_that_would_only_compile_shows_all_that_would_be_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command("--engine=none") == 0
+    written = [Path("build", f"mnist.{kind}.yaml") for kind in ("kfp", "argo")]
+    texts = [file.read_text() for file in written]
+    for file in written:
+        file.unlink()
+    capsys.readouterr()
+    assert command("--engine=none", "--dry_run") == 0
+    said = capsys.readouterr()
+    assert said.out == "---\n".join(texts)
+    assert [each for each in yaml.safe_load_all(said.out) if each]
+    assert said.err == f"this would run nowhere, and be written to {written[0]} and {written[1]}\n"
+    assert [*Path("build").iterdir()] == []
+
+
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(SystemExit, match="2"):
         command("--engin=none")

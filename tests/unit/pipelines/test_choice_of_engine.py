@@ -124,6 +124,7 @@ def test_argo_is_refused_where_the_pipeline_has_no_workflow(cluster, capsys) -> 
     assert "this machine" in capsys.readouterr().err
 
 
-def test_a_namespace_is_refused_where_there_is_no_cluster(capsys) -> None:
-    assert main(mnist, argo=mnist_on_argo, argv=["--dry_run", "--namespace=team"]) == 2
+@pytest.mark.parametrize("words", [["--dry_run"], ["--engine=local"], ["--engine=none"]])
+def test_a_namespace_is_refused_where_there_is_no_cluster(capsys, words) -> None:
+    assert main(mnist, argo=mnist_on_argo, argv=[*words, "--namespace=team"]) == 2
     assert "--namespace: " in capsys.readouterr().err
