@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,15 +50,27 @@ def started(
 
 
 def succeeded(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> Ended:
+    return finished(pipelines, name, folder, *words)[0]
+
+
+def finished(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> tuple[Ended, str]:
+    """A run that has succeeded, and the results that the command has told."""
     found, ran = started(pipelines, name, folder, *words)
     assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}{found.report()}"
     assert re.search(rf"^{name.replace('_', '-')} succeeded in ", ran.stdout, re.MULTILINE), ran.stdout
-    return found
+    return found, ran.stdout
 
 
 @pytest.fixture(scope="module")
-def mnist(pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    return succeeded(pipelines, "mnist", tmp_path_factory.mktemp("mnist"))
+def mnist_and_results(
+    pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Ended, str]:
+    return finished(pipelines, "mnist", tmp_path_factory.mktemp("mnist"))
+
+
+@pytest.fixture(scope="module")
+def mnist(mnist_and_results: tuple[Ended, str]) -> Ended:
+    return mnist_and_results[0]
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +91,34 @@ def accuracy(run: Ended, step: str) -> float:
     return metrics.figures["accuracy"]
 
 
+def times_of(pod: Any) -> tuple[datetime, datetime]:
+    """When the step in it began and ended."""
+    [main] = [each for each in pod["status"]["containerStatuses"] if each["name"] == "main"]
+    ran = main["state"]["terminated"]
+    return datetime.fromisoformat(ran["startedAt"]), datetime.fromisoformat(ran["finishedAt"])
+
+
 def test_p7_the_mnist_pipeline_succeeds_and_its_metrics_and_pages_are_kept(mnist: Ended) -> None:
     assert accuracy(mnist, "train") > 0.5
     assert accuracy(mnist, "evaluate") > 0.5
     for step in ("train", "evaluate"):
         [page] = mnist.artifacts(step, "system.HTML")
         assert b"</html>" in mnist.pipelines.store.read(page.key), page
+
+
+def test_the_command_tells_the_metrics_and_where_report_and_model_are(
+    mnist_and_results: tuple[Ended, str],
+) -> None:
+    run, told = mnist_and_results
+    for step, kinds in {"train": {"Model", "Metrics", "HTML"}, "evaluate": {"Metrics", "HTML"}}.items():
+        for kind in kinds:
+            [made] = run.artifacts(step, f"system.{kind}")
+            assert f"{step:<10} {made.uri.rpartition('/')[2]}: {made.uri}" in told.splitlines(), told
+        figures = re.search(rf"^{step} +metrics: .*\n +(.*)$", told, re.MULTILINE)
+        assert figures, told
+        assert float(re.findall(r"\baccuracy ([\d.]+)", figures[1])[0]) > 0.5, told
+    assert re.search(r"^train +steps: [1-9]\d*$", told, re.MULTILINE), told
+    assert re.search(r"^evaluate +\d.* records in .*accuracy", told, re.MULTILINE), told  # its last words
 
 
 @pytest.mark.parametrize(
@@ -180,6 +216,8 @@ def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_nam
     run = succeeded(pipelines, "sweep", tmp_path)
     said = ["\n".join(run.said(pod)) for number in ("", "-2", "-3") for pod in run.pods(f"train{number}")]
     named = [JOB.search(text) for text in said]
+    times = [times_of(run.pods(f"train{number}")[-1]) for number in ("", "-2", "-3")]
+    assert max(began for began, _ in times) < min(ended for _, ended in times), times
     assert {each[1] for each in named if each} == {job_name(f"{name}-{run.number}") for name in TRAININGS}
     [table] = run.artifacts("compare", "system.Markdown")
     rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|$", pipelines.store.read(table.key).decode(), re.MULTILINE)
