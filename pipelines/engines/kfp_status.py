@@ -60,8 +60,8 @@ def steps(run: Any, order: Sequence[str], waits: Mapping[str, str]) -> list[Step
 
 def waits(workflow: Mapping[str, Any]) -> dict[str, str]:
     """By task, or driver of one, why its pod does not run yet."""
-    pods = _last_attempts(workflow).items()
-    return {_task(path): node["message"] for path, node in pods if _is_held_up(node)}
+    last = _last_attempts(workflow).items()
+    return {_task(path): node["message"] for path, node in last if _is_held_up(node)}
 
 
 def reasons(workflow: Mapping[str, Any]) -> dict[str, str]:
