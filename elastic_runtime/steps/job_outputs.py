@@ -2,7 +2,8 @@
 
 The master shows where it stands once a second. From that come the progress line of the log, Argo's progress
 file and fresh copies of report, pod table and metrics; each output is whole at any moment. An engine that
-stops a step may take its outputs a second later, so there is in them what the log has said.
+stops a step may take its outputs a second later, so there is in them what the log has said; one that takes
+none of a step that does not succeed has copies in its store.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 import logging
 import math
 import os
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +32,9 @@ from elastic_runtime.platform.pods import EXIT_DRAINED
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.model_text import SYMBOLS
 from elastic_runtime.steps.artifact import Artifact, address, write_text
-from elastic_runtime.steps.in_cluster import CREDENTIALS, follow_pods
+from elastic_runtime.steps.in_cluster import follow_pods
 from elastic_runtime.steps.pod_lines import PodLines
+from elastic_runtime.steps.stored import Stored
 
 if TYPE_CHECKING:
     from elastic_runtime.steps.cluster_pod_lines import ClusterPodLines
@@ -60,6 +61,7 @@ class JobOutputs:
 
     def __init__(self, *, model: Artifact, metrics: Artifact, report: Artifact, pods: Artifact) -> None:
         self._model, self._metrics, self._report, self._pods = model, metrics, report, pods
+        self._stored = Stored({"report": report, "table of pods": pods, "metrics": metrics})
         self._folder = Path()
         self._written: tuple[tuple[PodState, ...], str] | None = None
         self._next_line = 0.0
@@ -94,6 +96,7 @@ class JobOutputs:
             if is_due or news != self._written:
                 self._written = news
                 self._write()
+            self._stored.refresh(now)
         finally:
             if is_due:
                 self._next_line = now + LINE_SECONDS
@@ -101,11 +104,13 @@ class JobOutputs:
                 _tell_argo(state.records_done, state.records)
 
     def could_not_run(self, error: ElasticError) -> None:
-        """Nothing was started: the outputs say why."""
-        summary = Summary(job=self._folder.name or "training", status="failed", error=str(error))
-        with contextlib.suppress(OSError):  # what is wrong is said in the log, too
-            write_text(self._report, render((), summary))
-            write_text(self._pods, f"{verdict(summary)}\n")
+        """The outputs say why, unless the job had begun: then they have what it has come to."""
+        if self._written is None:
+            summary = Summary(job=self._folder.name or "training", status="failed", error=str(error))
+            with contextlib.suppress(OSError):  # what is wrong is said in the log, too
+                write_text(self._report, render((), summary))
+                write_text(self._pods, f"{verdict(summary)}\n")
+        self._keep()
 
     def end(self, exit_code: int, *, goes_on: bool = False) -> Summary:
         """The job has ended, or `goes_on` without this step: all is brought in its last state.
@@ -120,6 +125,7 @@ class JobOutputs:
             if exit_code:
                 self._keep()
                 raise JobEnded(summary, exit_code, goes_on=goes_on)
+            self._stored.close()
             self._deliver_model(summary)
         except OSError as problem:
             remedy = "run the step again when there is room: the job is not trained again"
@@ -149,17 +155,11 @@ class JobOutputs:
         return summary
 
     def _keep(self) -> None:
-        """KFP takes no output of a step that fails; one that can reach the store puts its report there."""
+        """Say where the report is, if anywhere."""
         place = address(self._report)
-        can_reach = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
         if storage.local_path(place) is not None:
             log.info("its report is the step's output report, %s", place)
-        elif can_reach:
-            try:
-                storage.put_file(Path(self._report.path), place)
-                log.info("its report is kept: %s", place)
-            except ElasticError as problem:
-                log.warning("its report is not kept: %s", problem)
+        self._stored.put()
 
     def _deliver_model(self, summary: Summary) -> None:
         """The finished model lies where the job has put it, and a repeated step finds it there, too."""

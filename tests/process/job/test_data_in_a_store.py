@@ -1,16 +1,11 @@
-"""A job whose data and model are in an S3 store, which its processes reach by themselves.
-
-The store is moto's server, which speaks the protocol and keeps all in memory.
-"""
+"""A job whose data and model are in an S3 store, which its processes reach by themselves."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,41 +15,6 @@ from harness import Run
 from tests.cluster.kit import s3
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
-STARTS_WITHIN_SECONDS = 240.0
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a store on this machine."""
-    log = tmp_path_factory.mktemp("store") / "log"
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
-            env={**os.environ, "PYTHONPATH": str(s3.installed())},
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        deadline = time.monotonic() + STARTS_WITHIN_SECONDS
-        while not (found := re.search(r"Running on (http://127.0.0.1:\d+)\s", log.read_text())):
-            assert time.monotonic() < deadline, f"the store has not said where it is: {log.read_text()}"
-            time.sleep(0.05)
-        yield found[1]
-    finally:
-        server.kill()
-        server.wait()
-
-
-@pytest.fixture
-def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[s3fs.S3FileSystem]:
-    """The store with a bucket `bucket`, which everything that this test starts is told how to reach."""
-    told = {"AWS_ENDPOINT_URL": address, "AWS_DEFAULT_REGION": "us-east-1", **s3.CREDENTIALS}
-    for name, value in told.items():
-        monkeypatch.setenv(name, value)
-    store = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
-    store.mkdir("bucket")
-    yield store
-    store.rm("bucket", recursive=True)
 
 
 def test_shards_are_read_from_a_store_and_the_model_goes_there(
