@@ -70,13 +70,13 @@ class Narrator:
 
     def begin(self) -> None:
         """The job begins, or a new master goes on with it."""
-        self._recall_evaluations()
         if self._spec.metrics_port:
             self._page = MetricsPage(self._metrics, port=self._spec.metrics_port)
             log.info("metrics are served on port %d", self._page.port)
         self._record_start(resumed=self.resumed)
         self._record(events.PodStarted(time=time.time(), pod=self._master, role=Role.MASTER))
         self._record(events.PodRunning(time=time.time(), pod=self._master, role=Role.MASTER))
+        self._recall_evaluations()
         history = self._recorder.history
         last = history.last_sample
         self._progress = Progress(
@@ -93,11 +93,11 @@ class Narrator:
 
     def _recall_evaluations(self) -> None:
         """What an earlier master has said; where its folder is lost with it, all that it could have said."""
-        history = self._recorder.history
-        if history.last_sample is not None:
-            self._evaluations_said = {_result(event.version, event.metrics) for event in history.evaluations}
-        elif judge := self._job.evaluation:
-            self._evaluations_said = {_result(*each) for each in judge.results.items()}
+        history, judge = self._recorder.history, self._job.evaluation
+        if history.last_sample is None and judge is not None:
+            for version, metrics in judge.results.items():
+                self._record(events.Evaluation(time=time.time(), version=version, metrics=dict(metrics)))
+        self._evaluations_said = {_result(event.version, event.metrics) for event in history.evaluations}
 
     def evaluated(self) -> None:
         """Say each result that has not been said; the journal has it, so nobody will evaluate that again."""

@@ -3,18 +3,22 @@
 import pytest
 
 from elastic_runtime.master import fleet
-from elastic_runtime.master.job import Job
+from elastic_runtime.master.evaluation import Evaluation
+from elastic_runtime.master.job import EVALUATION, Job, Outcome
+from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.observe import events
 from elastic_runtime.observe.summary import read_summary
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
 from elastic_runtime.spec.job import JobSpec
 
+GIVEN = {"job_name": "j", "model_def": "m.py", "training_data": "d"}
+SPEC = JobSpec.make(GIVEN, [])
+
 
 def a_narrator(folder, display=None, **options):
     """Of a new master."""
-    given = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
-    spec = JobSpec.make(given | options, [])
+    spec = JobSpec.make(GIVEN | {"run_dir": str(folder)} | options, [])
     narrator = Narrator(spec, folder, Job(spec, lambda row: None), display)
     narrator.begin()
     return narrator
@@ -104,6 +108,21 @@ def test_a_master_that_steps_aside_leaves_a_report_of_that_moment(tmp_path):
     assert seen == [("", False), ("", True), ("SIGTERM", True)]
     assert "j stopped - ElasticDL" in page.read_text()
     assert read_summary(tmp_path / "summary.json").status == "stopped"
+
+
+def test_what_was_evaluated_before_the_folder_was_lost_is_in_the_summary_and_said_once(tmp_path, caplog):
+    """The journal has it: of a job that has ended, too."""
+    caplog.set_level("INFO")
+    job = Job(SPEC, lambda row: None)
+    judge = job.machines[EVALUATION] = Evaluation([Source("d", 1)], records_per_shard=1)
+    judge.results[7] = {"accuracy": 0.9}
+    job.reach(7)
+    job.export("/data/model")
+    Narrator(SPEC, tmp_path, job, None).over(Outcome("succeeded"))
+    summary = read_summary(tmp_path / "summary.json")
+    assert (summary.status, summary.version, summary.model) == ("succeeded", 7, "/data/model")
+    assert summary.final_metrics == {"accuracy": 0.9}
+    assert "Evaluation metrics" not in caplog.text
 
 
 def relaunches(folder):
