@@ -88,7 +88,8 @@ def same_work(run_dir: Path, spec: JobSpec) -> None:
         raise InputError(
             f"job {spec.job_name!r} was begun with other options: {', '.join(changes)}",
             where=str(run_dir),
-            remedy="give the same ones, or --restart to begin anew, or another --job_name",
+            remedy="give the same ones, or another --job_name, or begin anew: by --restart, in a pipeline by "
+            "the step clean_up with remove_files before it",
         )
 
 

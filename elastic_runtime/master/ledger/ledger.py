@@ -363,7 +363,7 @@ class Ledger:
         if (state["data"], state["seed"]) != (self.shards.digest, self._seed):
             raise ElasticError(
                 "the saved ledger was kept for other data, another shard size or another shuffling seed",
-                remedy="name the same data and options, or begin anew with --restart",
+                remedy="name the same data and options, or begin anew: another job_name, or --restart",
             )
         out: dict[int, list[int]] = {}
         for lease in self._leases:
