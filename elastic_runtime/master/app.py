@@ -57,8 +57,12 @@ DRAIN_SECONDS = 60.0
 EXIT = {"succeeded": 0, "failed": 1, "stopped": 130, ASIDE: EXIT_DRAINED}
 
 
-def run(spec: JobSpec, display: Display | None = None) -> int:
-    """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started."""
+def run(spec: JobSpec, display: Display | None = None, *, in_step: bool = False) -> int:
+    """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started.
+
+    `in_step`: this process is a pipeline's step in a pod, and what the cluster keeps of a job that has
+    succeeded is the caller's to remove.
+    """
     prepare.can_run(spec)
     folder, in_cluster = Path(spec.run_dir), spec.platform == "kubernetes"
     with contextlib.ExitStack() as claims:
@@ -76,7 +80,7 @@ def run(spec: JobSpec, display: Display | None = None) -> int:
             find_sources = functools.partial(lambda kept: kept, found)
         prepare.keep_spec(folder, spec)
         logs.set_up(spec.log_level, file=folder / "logs" / f"{pod_name(spec.job_name, Role.MASTER)}.log")
-        return asyncio.run(_run(spec, find_sources, display))
+        return asyncio.run(_run(spec, find_sources, display, in_step=in_step))
 
 
 def _claim(folder: Path, spec: JobSpec, *, keep: bool) -> Claim:
@@ -85,16 +89,18 @@ def _claim(folder: Path, spec: JobSpec, *, keep: bool) -> Claim:
     return claim(folder, spec.job_name, keep=keep)
 
 
-async def _run(spec: JobSpec, find_sources: Callable[[], Sources], display: Display | None) -> int:
-    return await Master(spec, _surroundings(spec), display).run(find_sources)
+async def _run(
+    spec: JobSpec, find_sources: Callable[[], Sources], display: Display | None, *, in_step: bool
+) -> int:
+    return await Master(spec, _surroundings(spec, in_step=in_step), display).run(find_sources)
 
 
-def _surroundings(spec: JobSpec) -> Surroundings:
+def _surroundings(spec: JobSpec, *, in_step: bool) -> Surroundings:
     if spec.platform == "process":
         return on_this_machine(spec)
     from elastic_runtime.master.in_cluster import in_a_pod  # needs the package `kubernetes`
 
-    return in_a_pod(spec)
+    return in_a_pod(spec, in_step=in_step)
 
 
 class Master:

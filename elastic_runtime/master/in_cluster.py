@@ -3,33 +3,42 @@
 The client has made the job's config map, secret and service; a master that was applied by hand, from a
 manifest, makes its own. Its pod owns the config map together with all others of the job, and the config
 map owns the rest: when the last pod is gone, the cluster removes everything.
+
+The master may be a pipeline's step. No client has then compared the work with that of the job whose journal
+is there, and a success is of use only once the step has brought it to its outputs: so the work is compared
+here, and the journal stays until the step itself removes it with `forget`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import math
 import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.master import prepare
 from elastic_runtime.master.journal import FileStore, Store
 from elastic_runtime.master.surroundings import Surroundings
 from elastic_runtime.platform.kubernetes import belongings, labels
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
-from elastic_runtime.platform.kubernetes.objects import PORTS, Blueprint, owner_of, workflow_of
+from elastic_runtime.platform.kubernetes.errors import ApiError
+from elastic_runtime.platform.kubernetes.objects import PORTS, SPEC_KEY, Blueprint, owner_of, workflow_of
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import Role, pod_name
 from elastic_runtime.rpc.token import token_from_environment
 from elastic_runtime.spec.job import JobSpec
 
+log = logging.getLogger(__name__)
+
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the token is asked for on every call
 
 
-def in_a_pod(spec: JobSpec) -> Surroundings:
+def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
     """Find or make what the job needs in its namespace."""
     own_name, own_address = os.environ.get("ELASTICDL_POD", ""), os.environ.get("ELASTICDL_POD_IP", "")
     if not own_name or not own_address:
@@ -41,6 +50,8 @@ def in_a_pod(spec: JobSpec) -> Surroundings:
     api.require_pods()  # of all that an account without rights may not, its user knows this by name
     patient = api.patient(math.inf)  # a job outlives the absence of an API server
     kept = api.get_config_map(labels.anchor_name(spec.job_name))
+    if in_step and kept is not None:
+        _same_work(spec, kept)
     own = api.get_pod(own_name)
     blueprint = Blueprint.of(spec, kept, workflow=workflow_of(own))
     anchor = owner_of(kept or belongings.anchor(api, blueprint))
@@ -60,8 +71,18 @@ def in_a_pod(spec: JobSpec) -> Surroundings:
         python="python",
         ps_options=(f"--host={EVERYWHERE}", f"--port={PORTS[Role.PS]}"),
         successor_on_signal=True,
-        forget=functools.partial(_forget, api, blueprint),
+        forget=functools.partial(_let_go, api, blueprint.spec, keep=in_step),
     )
+
+
+def forget(api: Api, spec: JobSpec) -> None:
+    """Remove the journal of a job that has succeeded, and with it all that it owns."""
+    name = labels.anchor_name(spec.job_name)
+    try:
+        api.patient(math.inf).delete_config_map(name)
+    except ApiError as problem:  # the job has succeeded all the same
+        left = f"config map {name} of namespace {spec.namespace}, and what it owns"
+        log.warning("left behind: %s, which `kubectl delete` or the step clean_up removes: %s", left, problem)
 
 
 def _store(spec: JobSpec, api: Api, blueprint: Blueprint) -> Store:
@@ -72,8 +93,18 @@ def _store(spec: JobSpec, api: Api, blueprint: Blueprint) -> Store:
     return ConfigMapStore(api, blueprint.name)
 
 
-async def _forget(api: Api, blueprint: Blueprint, succeeded: bool) -> None:
+def _same_work(spec: JobSpec, kept: Any) -> None:
+    """Refuse to go on with a job that was given other work."""
+    if changes := JobSpec.from_json(kept.data[SPEC_KEY]).differences(spec):
+        raise InputError(
+            f"job {spec.job_name!r}, begun with other options, is there still: {', '.join(changes)}",
+            where=spec.namespace,
+            remedy="give the same ones, or another job_name, or run the step clean_up with this one first",
+        )
+
+
+async def _let_go(api: Api, spec: JobSpec, succeeded: bool, *, keep: bool) -> None:
     """Only the master's pod stays; with a failed job also its journal, and what that owns, to go on from."""
-    if succeeded:
-        await asyncio.to_thread(api.delete_config_map, blueprint.name)
+    if succeeded and not keep:
+        await asyncio.to_thread(forget, api, spec)
     await asyncio.to_thread(api.close)

@@ -103,6 +103,18 @@ def take_the_masters_place(spec: JobSpec) -> None:
     os.environ |= {"ELASTICDL_POD": own.metadata.name, "ELASTICDL_POD_IP": address}
 
 
+def forget_job(spec: JobSpec) -> None:
+    """The job's model is where it is wanted: what the step would have gone on from goes."""
+    from elastic_runtime.master.in_cluster import forget
+    from elastic_runtime.platform.kubernetes.api import Api
+
+    api = Api.connect(spec.namespace)
+    try:
+        forget(api, spec)
+    finally:
+        api.close()
+
+
 def follow_pods(spec: JobSpec) -> ClusterPodLines:
     """What the job's pods say, for the log of this step."""
     from elastic_runtime.platform.kubernetes.api import Api

@@ -2,7 +2,8 @@
 with the job's verdict.
 
 It may be killed and run again at any moment: the same arguments give the same job, whose journal and pods
-are waiting. Report, pod table and metrics are written all along, so a run that fails has them too.
+are waiting, until its model is where the step's outputs are. Report, pod table and metrics are written all
+along, so a run that fails has them too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from elastic_runtime.spec.model_path import resolve
 from elastic_runtime.steps.artifact import Artifact, address, location
 from elastic_runtime.steps.in_cluster import (
     end_unless_continued,
+    forget_job,
+    is_in_cluster,
     options_of_the_pod,
     refuse_what_pods_do_not_see,
     take_the_masters_place,
@@ -58,7 +61,7 @@ def train(
         values = chosen(options)
         values["job_name"] = job_name(str(values.get("job_name") or model.uri), given="job_name" in values)
         values |= from_task(task_config, values)
-        if is_remote := _is_remote(values):
+        if is_remote := _settled(values).platform == "kubernetes":
             values |= options_of_the_pod(values, model=address(model))
         if validation_split and validation_dataset is None:  # KFP cannot give a task one artifact twice
             validation_dataset = training_dataset
@@ -75,20 +78,20 @@ def train(
         outputs.begin(spec)
         if is_remote:
             take_the_masters_place(spec)
-        code = run(spec, outputs.show)
+        code = run(spec, outputs.show, in_step=is_in_cluster())
         goes_on = is_remote and code == EXIT_DRAINED and end_unless_continued(spec)
     except ElasticError as error:
         outputs.could_not_run(error)
         raise
     summary = outputs.end(code, goes_on=goes_on)
+    if is_remote:
+        forget_job(spec)
     return Trained(summary.version, outputs.best_metric)
 
 
-def _is_remote(values: Mapping[str, object]) -> bool:
-    """Whether the job's pods are elsewhere."""
-    platform = values.get("platform", "auto")
-    named = values.get("image_name") or values.get("worker_image")
-    return platform == "kubernetes" or (platform == "auto" and bool(named))
+def _settled(values: Mapping[str, object]) -> JobSpec:
+    """What the options amount to, wherever the data turn out to be."""
+    return parse("train", arguments({"training_data": "its artifact"} | dict(values))).spec
 
 
 def _specification(values: Mapping[str, object]) -> JobSpec:

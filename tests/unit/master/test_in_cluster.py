@@ -1,0 +1,102 @@
+"""A master in a pod: what of an earlier one it goes on with, and what it leaves of a job that succeeded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+
+import pytest
+
+from elastic_runtime.errors import InputError
+from elastic_runtime.master import in_cluster
+from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.errors import Away, Forbidden
+from elastic_runtime.platform.kubernetes.objects import Blueprint
+from elastic_runtime.platform.pods import Role, pod_name
+from elastic_runtime.spec.job import JobSpec
+from tests.unit.platform.kubernetes.small_api import SmallApi
+
+ANCHOR = ("ConfigMap", "elasticdl-j")
+
+
+class Namespace(SmallApi):
+    """Of a server that is away for so long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patience, self.outage = 60.0, 0.0
+        self.refuses: Exception | None = None
+
+    def patient(self, seconds: float) -> Namespace:
+        other = copy.copy(self)
+        other.patience = seconds
+        return other
+
+    def require_pods(self) -> None:
+        """They are granted."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def delete_config_map(self, name: str) -> None:
+        if self.outage >= self.patience:
+            raise Away("the API server has not answered", where="Kubernetes")
+        if self.refuses:
+            raise self.refuses
+        super().delete_config_map(name)
+
+
+def spec(**options: object) -> JobSpec:
+    given = {"job_name": "j", "image_name": "i", "training_data": "/d", "model_def": "a.b", "namespace": "n"}
+    return JobSpec.make({**given, **options}, [])
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Namespace:
+    made = Namespace()
+    made.create_pod(Blueprint.of(spec()).master_pod(["python"]))
+    monkeypatch.setattr(Api, "connect", lambda *_, **__: made)
+    for name, value in {"POD": pod_name("j", Role.MASTER), "POD_IP": "10.0.0.1", "TOKEN": "t"}.items():
+        monkeypatch.setenv(f"ELASTICDL_{name}", value)
+    return made
+
+
+def test_a_step_does_not_take_up_what_was_left_of_other_work(api: Namespace) -> None:
+    in_cluster.in_a_pod(spec(training_data="/before"), in_step=True)
+    with pytest.raises(InputError, match=r"--training_data=/before became /d \(.*clean_up") as refused:
+        in_cluster.in_a_pod(spec(), in_step=True)
+    assert "--restart" not in str(refused.value)
+    in_cluster.in_a_pod(spec(training_data="/before", num_workers=7), in_step=True)
+
+
+def end(api: Namespace, *, in_step: bool) -> None:
+    """A job that has succeeded."""
+    surroundings = in_cluster.in_a_pod(spec(), in_step=in_step)
+    asyncio.run(surroundings.forget(True))
+
+
+def test_a_step_that_is_lost_before_it_has_the_model_finds_the_journal_of_its_job(api: Namespace) -> None:
+    end(api, in_step=True)
+    assert ANCHOR in api.others
+    in_cluster.forget(api, spec())
+    assert ANCHOR not in api.others
+
+
+def test_nothing_has_to_be_fetched_from_the_job_of_any_other_master(api: Namespace) -> None:
+    end(api, in_step=False)
+    assert ANCHOR not in api.others
+
+
+def test_a_job_that_succeeded_while_the_server_is_away_waits_for_it(api: Namespace) -> None:
+    api.outage = 600
+    end(api, in_step=False)
+    assert ANCHOR not in api.others
+
+
+def test_a_job_that_succeeded_has_not_failed_because_something_is_left(
+    api: Namespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.refuses = Forbidden("configmaps is forbidden", where="Kubernetes")
+    end(api, in_step=False)
+    assert "left behind: config map elasticdl-j of namespace n" in caplog.text
+    assert "configmaps is forbidden" in caplog.text

@@ -1,0 +1,104 @@
+"""The course of the training step around its job: where it runs, and what outlives what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.observe.live_state import LiveState
+from elastic_runtime.observe.outcome import REPORT_NAME
+from elastic_runtime.observe.summary import FILE_NAME, Summary, write_summary
+from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.steps import Folder, job_outputs, train
+
+MODEL = "def custom_model(): ...\ndef loss(): ...\ndef optimizer(): ...\ndef feed(): ...\n"
+
+
+class Pod:
+    """A step in a pod of a cluster, with a job that does nothing but succeed; what happens, in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.happened, self.error = folder, [], None
+        self.spec: JobSpec | None = None
+        (folder / "zoo").mkdir()
+        (folder / "zoo" / "m.py").write_text(MODEL)
+
+    def options_of_the_pod(self, values: object, *, model: str) -> dict[str, object]:
+        volume = f"host_path={self.folder},mount_path={self.folder}"
+        run_dir, output = str(self.folder / "run"), str(self.folder / "made")
+        return {"platform": "kubernetes", "volume": volume, "run_dir": run_dir, "output": output}
+
+    def run(self, spec: JobSpec, show: object, *, in_step: bool) -> int:
+        self.spec = spec
+        assert in_step
+        Path(spec.output).mkdir()
+        write_summary(Summary(job="j", status="succeeded", records_done=3), Path(spec.run_dir, FILE_NAME))
+        Path(spec.run_dir, REPORT_NAME).write_text("curves")
+        show(LiveState(records_done=3))
+        if self.error:
+            raise self.error
+        self.happened.append("succeeded")
+        return 0
+
+    def forget_job(self, spec: JobSpec) -> None:
+        assert (self.folder / "model").is_dir()
+        self.happened.append("forgotten")
+
+    def train(self, **options: object) -> None:
+        made = {name: Folder(str(self.folder / name)) for name in ("model", "metrics", "report", "pods")}
+        given = {"job_name": "j", "model_zoo": str(self.folder / "zoo"), "model_def": "m.custom_model"}
+        train.train(**made, training_data=str(self.folder), **given, **options)
+
+
+class Silent:
+    """The lines of pods of which there are none."""
+
+    def see(self, _: object) -> None: ...
+
+    def close(self, *, pods_go_on: bool) -> None: ...
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
+    made = Pod(tmp_path)
+    for name in ("options_of_the_pod", "run", "forget_job"):
+        monkeypatch.setattr(train, name, getattr(made, name))
+    monkeypatch.setattr(train, "is_in_cluster", lambda: True)
+    monkeypatch.setattr(train, "take_the_masters_place", lambda _: None)
+    monkeypatch.setattr(job_outputs, "follow_pods", lambda _: Silent())
+    return made
+
+
+@pytest.mark.parametrize("image", ["image_name", "worker_image", "ps_image"])
+def test_a_job_of_which_any_image_is_named_runs_on_kubernetes(pod: Pod, image: str) -> None:
+    pod.train(**{image: "i"})
+    assert pod.spec is not None
+    assert (pod.spec.platform, pod.spec.output) == ("kubernetes", str(pod.folder / "made"))
+
+
+def test_what_a_lost_step_goes_on_from_is_there_until_the_model_is_delivered(pod: Pod) -> None:
+    (pod.folder / "model").write_text("in the way")
+    with pytest.raises(ElasticError, match="the job is not trained again"):
+        pod.train(image_name="i")
+    assert pod.happened == ["succeeded"]
+
+
+def test_of_a_job_whose_model_is_delivered_nothing_is_kept(pod: Pod) -> None:
+    pod.train(image_name="i")
+    assert pod.happened == ["succeeded", "forgotten"]
+
+
+def test_the_report_of_a_job_is_not_lost_to_an_error_after_its_begin(pod: Pod) -> None:
+    pod.error = ElasticError("something at the very end")
+    with pytest.raises(ElasticError, match="at the very end"):
+        pod.train(image_name="i")
+    assert (pod.folder / "report").read_text() == "curves"
+    assert '"records": 3' in (pod.folder / "metrics").read_text()
+
+
+def test_what_was_wrong_before_its_begin_is_the_report(pod: Pod) -> None:
+    with pytest.raises(InputError):
+        pod.train(image_name="i", volume="mount_path=/d")
+    assert "volume" in (pod.folder / "report").read_text()
