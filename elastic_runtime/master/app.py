@@ -60,8 +60,8 @@ EXIT = {"succeeded": 0, "failed": 1, "stopped": 130, ASIDE: EXIT_DRAINED}
 def run(spec: JobSpec, display: Display | None = None, *, in_step: bool = False) -> int:
     """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started.
 
-    `in_step`: this process is a pipeline's step in a pod, and what the cluster keeps of a job that has
-    succeeded is the caller's to remove.
+    `in_step`: this process is a pipeline's step in a pod. Whatever ends it from outside has it run again, and
+    what the cluster keeps of a job that has succeeded is the caller's to remove.
     """
     prepare.can_run(spec)
     folder, in_cluster = Path(spec.run_dir), spec.platform == "kubernetes"
@@ -97,7 +97,7 @@ async def _run(
 
 def _surroundings(spec: JobSpec, *, in_step: bool) -> Surroundings:
     if spec.platform == "process":
-        return on_this_machine(spec)
+        return on_this_machine(spec, in_step=in_step)
     from elastic_runtime.master.in_cluster import in_a_pod  # needs the package `kubernetes`
 
     return in_a_pod(spec, in_step=in_step)
@@ -111,6 +111,7 @@ class Master:
         self._surroundings, self._token = surroundings, surroundings.token
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._stopping = ""
+        self._again = False
         self._journal = Journal(surroundings.store, state=lambda: self._job.state())  # noqa: PLW0108 - made below
         self._tasks = Tasks(self._fail)
         self._job = Job(spec, self._journal.append)
@@ -186,7 +187,7 @@ class Master:
                 await self._step_aside(server, outcome.error)
             else:
                 await self._wind_up(server, outcome)
-        return EXIT[outcome.status]
+        return EXIT[ASIDE if self._again and outcome.status == "stopped" else outcome.status]
 
     def _take_up(self, find_sources: Callable[[], Sources]) -> bool:
         """Begin the job, or go on with it; true if there is nothing left to do."""
@@ -299,6 +300,7 @@ class Master:
             log.warning("%s again: stopping at once", name)
             self._finish(Outcome("stopped", f"interrupted twice ({name})"))
         else:
+            self._again = self._surroundings.again_after_sigterm and name == "SIGTERM"
             self.stop(f"interrupted ({name})")
 
     def stop(self, reason: str) -> None:

@@ -44,11 +44,13 @@ class Surroundings:
     """Where parameter servers listen, and are reached."""
     successor_on_signal: bool = False
     """A signal to end is not the user's wish to end the job: another master will go on with it."""
+    again_after_sigterm: bool = False
+    """Pods end together with this process, and what ended it with SIGTERM will run it again."""
     forget: Callable[[bool], Awaitable[None]] = _nothing_to_forget
     """Called last of all, with whether the job succeeded: removes what the job had there."""
 
 
-def on_this_machine(spec: JobSpec) -> Surroundings:
+def on_this_machine(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
     """Pods are processes, the journal is a file in the run folder."""
     folder = Path(spec.run_dir)
     return Surroundings(
@@ -59,4 +61,5 @@ def on_this_machine(spec: JobSpec) -> Surroundings:
         host=LOOPBACK,
         address=f"@{(folder / prepare.ADDRESS_FILE).absolute()}",
         python=sys.executable,
+        again_after_sigterm=in_step,
     )
