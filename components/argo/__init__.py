@@ -16,6 +16,7 @@ from .. import evaluate as _evaluate
 from .. import predict as _predict
 from .. import train as _train
 from ..image import IMAGE
+from . import one_job_each as _one_job_each  # noqa: F401 - Hera calls it
 from .template import StepTemplate, template
 
 __all__ = ["TEMPLATES", "StepTemplate", "build_image", "clean_up", "convert", "evaluate", "predict", "train"]
@@ -25,7 +26,7 @@ _JOB = {"job_name": "{{workflow.name}}"}
 
 build_image = template(_build_image, logins=True)
 convert = template(_convert)
-train = template(_train, defaults=_JOB | {"image_name": IMAGE}, account=_OF_THE_JOB)
+train = template(_train, defaults=_JOB | {"image_name": IMAGE}, account=_OF_THE_JOB, again_for_outputs=False)
 evaluate = template(_evaluate)
 predict = template(_predict)
 clean_up = template(_clean_up, defaults=_JOB, account=_OF_THE_JOB)

@@ -7,7 +7,7 @@ value is told when the workflow is compiled, not when it runs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +62,8 @@ _LOGIN_VOLUME = SecretVolume(
     mount_path=_LOGINS,
     optional=True,
 )
-_RETRY = RetryStrategy(
-    limit=20,
-    retry_policy=RetryPolicy.always,
-    expression="lastRetry.exitCode not in ['1', '2', '130']",
-    backoff=models.Backoff(duration="5s"),  # a maxDuration would end the training itself
-)
-"""A step that was lost runs again; one that has failed, was wrong or was stopped would say so again."""
+_VERDICTS = ("1", "2", "130")
+"""Exit codes of a step that has failed, was wrong or was stopped, and would say so again."""
 _SETTINGS_OF_TASKS = {field.name for kind in (Task, Step) for field in dataclasses.fields(kind)}
 
 
@@ -121,10 +116,12 @@ def template(
     defaults: Mapping[str, str] | None = None,
     account: str = "",
     logins: bool = False,
+    again_for_outputs: bool = True,
 ) -> StepTemplate:
     """The template of a KFP component; `defaults` are those that only Argo knows.
 
-    With `logins` it has those of the secret that its input `login_secret` names, if there is one.
+    With `logins` it has those of the secret that its input `login_secret` names, if there is one. Unless
+    `again_for_outputs`, a step that has succeeded is not run again because Argo could not take its outputs.
     """
     name = component.python_func.__name__
     taken = {port.name: port for port in ports.inputs(component)}
@@ -149,10 +146,20 @@ def template(
         pod_spec_patch=PATCH,
         annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
         termination_message_policy="FallbackToLogsOnError",
-        retry_strategy=_RETRY,
+        retry_strategy=_retry(_VERDICTS if again_for_outputs else ("0", *_VERDICTS)),
         service_account_name=account or None,
         description=str(component.component_spec.description),
         component=component,
+    )
+
+
+def _retry(verdicts: Sequence[str]) -> RetryStrategy:
+    """A step that was lost runs again."""
+    return RetryStrategy(
+        limit=20,
+        retry_policy=RetryPolicy.always,
+        expression=f"lastRetry.exitCode not in [{', '.join(map(repr, verdicts))}]",
+        backoff=models.Backoff(duration="5s"),  # a maxDuration would end the training itself
     )
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hera.workflows import DAG, ClusterWorkflowTemplate, Parameter, Workflow, WorkflowTemplate
+from hera.workflows import (
+    DAG,
+    ClusterWorkflowTemplate,
+    Parameter,
+    Step,
+    Steps,
+    Task,
+    Workflow,
+    WorkflowTemplate,
+)
 
 from components import argo, train
 from components.argo.__main__ import manifests
@@ -48,6 +57,11 @@ def test_steps_have_a_fixed_image_install_nothing_and_say_when_they_are_repeated
     assert template.retry_strategy.backoff.max_duration is None  # it would be the end of a long training
     for verdict in ("1", "2", "130"):
         assert f"'{verdict}'" in template.retry_strategy.expression
+
+
+def test_a_training_that_has_succeeded_is_not_repeated_for_the_sake_of_its_outputs() -> None:
+    again = {template.name: "'0'" not in template.retry_strategy.expression for template in argo.TEMPLATES}
+    assert [name for name in again if not again[name]] == ["train"]
 
 
 def test_only_steps_that_make_or_remove_pods_have_an_account_of_their_own() -> None:
@@ -122,6 +136,34 @@ def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
 def test_what_is_wrong_is_told_when_the_workflow_is_compiled(call, error, said) -> None:
     with pytest.raises(error, match=re.escape(said)):
         written(call)
+
+
+def training(name: str, **given: object) -> Task | Step:
+    return argo.train(name=name, model_def=MODEL, training_data="/d", **given)
+
+
+def workflow_of(tasks: type[DAG | Steps], *trainings: dict[str, object]) -> str:
+    with Workflow(name="w", entrypoint="main") as workflow, tasks(name="main"):
+        for number, given in enumerate(trainings):
+            training(f"t{number}", **given)
+    return str(workflow.to_yaml())
+
+
+@pytest.mark.parametrize("tasks", [DAG, Steps])
+def test_trainings_of_one_workflow_that_would_share_a_job_are_refused(tasks) -> None:
+    with pytest.raises(ValueError, match=r"t1: t0 has the job '{{workflow.name}}', too"):
+        workflow_of(tasks, {}, {})
+    with pytest.raises(ValueError, match="t1: t0 has the job 'a', too"):
+        workflow_of(tasks, {"job_name": "a"}, {"job_name": "a"})
+    with pytest.raises(ValueError, match=r"t0: the job of each item is '{{workflow.name}}'"):
+        workflow_of(tasks, {"with_items": ["a", "b"]})
+
+
+@pytest.mark.parametrize("tasks", [DAG, Steps])
+def test_trainings_of_one_workflow_may_have_a_job_each(tasks) -> None:
+    each = "{{workflow.name}}-{{item}}"
+    workflow_of(tasks, {}, {"job_name": "a"}, {"job_name": each, "with_items": ["b", "c"]})
+    workflow_of(tasks, {"when": "{{workflow.parameters.n}} > 1"}, {"when": "{{workflow.parameters.n}} <= 1"})
 
 
 def test_what_is_known_only_when_it_runs_is_not_judged_before() -> None:
