@@ -99,7 +99,8 @@ def train(
 
     What is set on the task the ordinary way (resources, variables, volumes, tolerations, node selector,
     affinity) is the step's, and that of workers and parameter servers if these are pods of their own. The
-    step may be retried: it goes on with its job.
+    step may be retried: it goes on with its job if these are, or if run_dir outlives the step's own pod.
+    Otherwise it begins anew.
 
     Args:
         model: The finished model: `model.keras` and `saved_model`, and in its metadata how to load it.

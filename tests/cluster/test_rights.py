@@ -144,7 +144,7 @@ def refused_to(namespace: Namespace) -> str:
                 return str(refusal)
             except asyncio.CancelledError:
                 return warned.result()
-        return ""
+        return warned.result() if warned.done() else ""
 
     return asyncio.run(run())
 

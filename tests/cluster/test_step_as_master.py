@@ -59,7 +59,7 @@ class StepPod(ClusterJob):
         self.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
         return name
 
-    def train(self) -> str:
+    def train(self, data: str = "/job/data") -> str:
         outputs = [f"--{name}=/job/out/{name}" for name in ("model", "metrics", "report", "pods")]
         return self.attempt(
             "train",
@@ -67,7 +67,7 @@ class StepPod(ClusterJob):
             *outputs,
             *(f"--image_name={self.image}", "--image_pull_policy=IfNotPresent"),
             *(f"--volume=host_path={self.folder},mount_path=/job", "--envs=TINY_PACE=/job/pace"),
-            *("--model_zoo=/job/zoo", "--model_def=tiny.custom_model", "--training_data=/job/data"),
+            *("--model_zoo=/job/zoo", "--model_def=tiny.custom_model", f"--training_data={data}"),
             *("--minibatch_size=16", "--num_minibatches_per_task=4", "--num_epochs=2"),
             *(word for word in bound(RESOURCES) if not word.startswith("--master")),
         )
@@ -132,6 +132,47 @@ def test_a_step_killed_and_run_again_goes_on_with_its_job_and_its_pods(step: Ste
     steps = (f"Pod/{first}", f"Pod/{second}")
     step.until_gone(but=steps)
     assert sorted(step.left()) == [*steps]
+
+
+@pytest.mark.timeout(1200)
+def test_a_step_that_could_not_deliver_the_model_does_so_when_it_is_run_again_and_trains_nothing(
+    step: StepPod,
+) -> None:
+    in_the_way = step.folder / "out" / "model"
+    in_the_way.write_text("")
+    first = step.train()
+    assert step.exit_code(first) == 1, step.log(first)
+    assert "the job is not trained again" in step.log(first)
+    in_the_way.unlink()
+    second = step.train()
+    assert step.exit_code(second) == 0, step.log(second)
+    assert "has succeeded already" in step.log(second)
+    assert "joined" not in step.log(second)
+    assert (in_the_way / "model.keras").is_file()
+    assert json.loads((step.folder / "out" / "metrics").read_text())["records"] == 2 * RECORDS
+    step.until_gone(but=(f"Pod/{first}", f"Pod/{second}"))
+
+
+@pytest.mark.timeout(1200)
+def test_a_step_with_other_work_does_not_take_up_what_was_left_until_that_is_cleaned_up(
+    step: StepPod,
+) -> None:
+    step.pace(PACE)
+    first = step.train()
+    step.until_pod(first, lambda: "joined" in step.log(first) and step.accepted(), "shards are done")
+    step.namespace.kubectl("exec", first, "--", "python", "-c", KILL, check=False)
+    assert step.exit_code(first) == 137
+    (step.folder / "next").mkdir()
+    for file in (step.folder / "data").iterdir():
+        (step.folder / "next" / file.name).write_bytes(file.read_bytes())
+    refused = step.train("/job/next")
+    assert step.exit_code(refused) == 2, step.log(refused)
+    assert "--training_data=/job/data became /job/next" in step.log(refused)
+    handler = step.attempt("clean_up", "--job_name=s")
+    assert step.exit_code(handler) == 0, step.log(handler)
+    step.pace(0)
+    last = step.train("/job/next")
+    assert step.exit_code(last) == 0, step.log(last)
 
 
 @pytest.mark.timeout(1200)
