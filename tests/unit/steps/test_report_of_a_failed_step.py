@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import threading
 
 import fsspec
 import pytest
@@ -110,3 +111,27 @@ def test_outputs_have_what_the_log_has_said_and_what_is_said_last(tmp_path, outp
     assert shown(5) == 5
     assert shown(6) == 5, "not each second"
     assert shown(7, "SIGTERM") == 7
+
+
+def test_a_store_that_does_not_answer_holds_up_neither_the_job_nor_what_is_written_here(
+    tmp_path, outputs, monkeypatch
+):
+    asked, answers, copied = threading.Event(), threading.Event(), []
+
+    def slowly(_, file, *__):
+        asked.set()
+        answers.wait(20)
+        copied.append(file)
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store")
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "put_file", slowly)
+    try:
+        outputs.show(LiveState())
+        assert asked.wait(60)
+        (tmp_path / "runs" / "j" / REPORT_NAME).write_text("later curves")
+        outputs.show(LiveState(message="news"))
+        assert (tmp_path / "report").read_text() == "later curves"
+        assert not copied
+    finally:
+        answers.set()
+        outputs._stored.close()
