@@ -23,7 +23,7 @@ Written by the tests that do it to [KFP {release}](cluster.md#kubeflow-pipelines
 not edit. To measure anew:
 
 ```sh
-ELASTICDL_KFP_TESTS=1 ELASTICDL_WRITE_KUBEFLOW=docs/kubeflow_actions.md .venv/bin/python -m pytest \\
+ELASTICDL_WRITE_KUBEFLOW=docs/kubeflow_actions.md .venv/bin/python -m pytest \\
   tests/cluster/kubeflow/test_user_actions.py tests/cluster/kubeflow/test_faults_on_kfp.py
 ```
 
