@@ -159,13 +159,22 @@ class Api:
         return self._watch({"labelSelector": selector}, resource_version, WATCH_SECONDS)
 
     def pod_log(
-        self, name: str, *, follow: bool = False, tail: int | None = None, since: float | None = None
+        self,
+        name: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        tail: int | None = None,
+        since: float | None = None,
     ) -> Stream[str]:
         """The lines of a pod's log, or its last `tail` lines; with `follow`, those to come until it ends.
 
-        `since` a moment, in seconds since the epoch, leaves out what was written before.
+        `since` a moment, in seconds since the epoch, leaves out what was written before. Bytes that are no
+        text come as such.
         """
         query = {"follow": "true"} if follow else {}
+        if container:
+            query["container"] = container
         if tail is not None:
             query["tailLines"] = str(tail)
         if since is not None:

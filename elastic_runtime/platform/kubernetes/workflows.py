@@ -83,13 +83,8 @@ class Workflows:
         for pod in self.api.list_pods(f"{_WORKFLOW}={name}").items:
             if node := (pod.metadata.annotations or {}).get(_NODE):
                 with contextlib.suppress(NotThere):
-                    found[node] = self._log(pod.metadata.name, lines)
+                    found[node] = [*self.api.pod_log(pod.metadata.name, container="main", tail=lines)]
         return found
-
-    def _log(self, pod: str, lines: int) -> list[str]:
-        place = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/pods/{quote(pod, safe='')}/log"
-        query = {"container": "main", "tailLines": str(lines)}
-        return [*self.connection.stream(place, query, bytes.decode, READ_SECONDS)]
 
     def _place(self) -> str:
         return f"{_GROUP}/namespaces/{quote(self.namespace, safe='')}/workflows"
