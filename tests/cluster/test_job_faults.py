@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from elastic_runtime.cli.main import main
-from elastic_runtime.platform.kubernetes import state
+from elastic_runtime.platform.kubernetes import patience
 from tests.cluster.fault_table import FaultTable, Row
 from tests.cluster.jobs import NOWHERE_AT_FIRST, SECONDS, SILENT_SECONDS, ClusterJob
 from tests.cluster.kit import faults
@@ -283,22 +283,11 @@ def steps(job: ClusterJob) -> list[float]:
 def test_a_node_that_says_nothing_and_an_image_that_does_not_exist_are_given_up(
     make_job, table, monkeypatch, capsys, tmp_path
 ) -> None:
-    """One master after the other; in this process, so that nobody has to wait for minutes.
-
-    The image is given up soon after it was said that it is waited for: a busy node takes long to ask for it.
-    """
-    long, waits_for = state.IMAGE_SECONDS, state.waits_for
-
-    def waits_for_no_image_long(pod: Any) -> str:
-        if "cannot be pulled" in (words := waits_for(pod)):
-            monkeypatch.setattr(state, "IMAGE_SECONDS", 3.0)
-        return words
-
-    monkeypatch.setattr(state, "waits_for", waits_for_no_image_long)
-    monkeypatch.setattr(state, "SILENT_SECONDS", SILENT_SECONDS)
+    """One master after the other; in this process, so that nobody has to wait for minutes."""
+    monkeypatch.setattr(patience, "IMAGE_SECONDS", 3.0)
+    monkeypatch.setattr(patience, "SILENT_SECONDS", SILENT_SECONDS)
     (rules := tmp_path / "spec.py").write_text(NOWHERE_AT_FIRST)
     for options in ((), ("--detach",)):
-        monkeypatch.setattr(state, "IMAGE_SECONDS", long)
         image = "--image_name=127.0.0.1:1/no/such:image"
         job = make_job("--num_workers=1", image, f"--cluster_spec={rules}", *options)
         monkeypatch.setenv("KUBECONFIG", job.environment()["KUBECONFIG"])

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from elastic_runtime.platform.kubernetes import labels, state
+from elastic_runtime.platform.kubernetes import labels, patience
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
@@ -153,7 +153,7 @@ def test_a_pod_that_made_room_for_a_more_urgent_one_was_preempted(make_pods, clu
 
 
 def test_a_pod_that_its_node_says_nothing_of_is_given_up_and_made_anew(make_pods, monkeypatch, tmp_path):
-    monkeypatch.setattr(state, "SILENT_SECONDS", SILENT_SECONDS)
+    monkeypatch.setattr(patience, "SILENT_SECONDS", SILENT_SECONDS)
     (rules := tmp_path / "spec.py").write_text(NOWHERE_AT_FIRST)
     world = make_pods(cluster_spec=str(rules))
 
@@ -161,7 +161,7 @@ def test_a_pod_that_its_node_says_nothing_of_is_given_up_and_made_anew(make_pods
         spec, watch = world.spec(0, LONG), await platform.watch()
         await platform.start(spec)
         lost = await in_phase(watch, spec.name, Phase.ENDED)
-        monkeypatch.setattr(state, "SILENT_SECONDS", 3600.0)  # a node that there is may be slow
+        monkeypatch.setattr(patience, "SILENT_SECONDS", 3600.0)  # a node that there is may be slow
         return lost, await running(platform, spec)
 
     lost, again = on(world, scenario)
@@ -171,7 +171,7 @@ def test_a_pod_that_its_node_says_nothing_of_is_given_up_and_made_anew(make_pods
 
 
 def test_an_image_that_does_not_exist_is_waited_for_and_then_given_up(make_pods, monkeypatch):
-    monkeypatch.setattr(state, "IMAGE_SECONDS", 3.0)
+    monkeypatch.setattr(patience, "IMAGE_SECONDS", 3.0)
     world = make_pods(image_name="127.0.0.1:1/no/such:image")
 
     async def scenario(platform):

@@ -1,7 +1,7 @@
 """Pods on Kubernetes: made once, watched, adopted by the next master, removed when they should be.
 
 The API is asked in threads; all state is on the loop. A pod's end is told once: when its container has ended,
-when the pod is gone, or when it is judged hopeless (an image that cannot be pulled). Pods that were disturbed
+when the pod is gone, or when it is given up (an image that cannot be pulled). Pods that were disturbed
 from outside and have successors go at once; others stay until the job is over, for `kubectl logs`.
 """
 
@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from elastic_runtime.errors import ElasticError, InputError, nearest
@@ -25,6 +25,7 @@ from elastic_runtime.platform.kubernetes.belongings import own_service
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, NoQuota
 from elastic_runtime.platform.kubernetes.feed import PodFeed
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of, pod_of
+from elastic_runtime.platform.kubernetes.patience import Patience, given_up
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, PodSpec, Role, Watch, Watches
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class _Life:
     seen: Any
     pod: Pod
     ended: bool = False
+    patience: Patience = field(default_factory=Patience)
 
 
 class KubernetesPlatform:
@@ -252,25 +254,19 @@ class KubernetesPlatform:
         life.pod = dataclasses.replace(pod_of(life.seen), phase=phase, detail=detail)
         if (life.pod.phase, detail) != (before.phase, before.detail):
             self._tell(life.pod)
-        if hopeless := state.hopeless(life.seen):
-            self._end(life, hopeless)
+        loop = asyncio.get_running_loop()
+        left = life.patience.left(life.seen, loop.time())
+        if left <= 0:
+            self._end(life, given_up(life.seen))
             self._spawn(self._remove(life.pod.name, grace=0))
-        elif state.may_become_hopeless(life.seen):
-            asyncio.get_running_loop().call_later(state.IMAGE_SECONDS, self._look_again, life)
-        elif state.is_unheard_of(life.seen):
-            asyncio.get_running_loop().call_later(state.SILENT_SECONDS, self._give_up_unheard_of, life)
+        elif left < math.inf:
+            loop.call_later(left, self._look_again, life)
         if state.node_is_lost(life.seen):
             self._spawn(self._give_up(life))
 
     def _look_again(self, life: _Life) -> None:
         if self._lives.get(life.pod.name) is life and not life.ended:
             self._look(life, life.pod)
-
-    def _give_up_unheard_of(self, life: _Life) -> None:
-        living = self._lives.get(life.pod.name) is life and not life.ended
-        if living and state.is_unheard_of(life.seen):
-            self._end(life, state.silent(life.seen))
-            self._spawn(self._remove(life.pod.name, grace=0))
 
     async def _give_up(self, life: _Life) -> None:
         """A node that is lost will not say that the pod has ended."""

@@ -8,9 +8,7 @@ the exit code, judged as everywhere else.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from elastic_runtime.platform.exits import Verdict, judge
@@ -19,10 +17,6 @@ from elastic_runtime.platform.pods import ExitCause, Phase, Role
 
 DELETED = "deleted"
 """The detail of a pod's end that somebody wanted."""
-IMAGE_SECONDS = 60.0
-"""How long an image that cannot be pulled is waited for."""
-SILENT_SECONDS = 60.0
-"""How long a node may say nothing of a pod that it was given."""
 
 _DISRUPTIONS = {
     "PreemptionByScheduler": (ExitCause.PREEMPTED, "preempted by a more urgent pod"),
@@ -96,18 +90,8 @@ def waits_for(pod: Any) -> str:
     return f"{waiting.reason}: {waiting.message or 'no message'}"
 
 
-def hopeless(pod: Any) -> Verdict | None:
-    """Judgement on a pod that cannot start as things are: a wrong image or a wrong reference."""
-    scheduled: datetime | None = pod.status.start_time
-    if not may_become_hopeless(pod) or scheduled is None:
-        return None
-    if time.time() - scheduled.timestamp() < IMAGE_SECONDS:
-        return None
-    return Verdict(ExitCause.NEVER_STARTED, None, waits_for(pod))
-
-
-def may_become_hopeless(pod: Any) -> bool:
-    """Whether time alone can bring `hopeless` to another answer."""
+def cannot_be_made(pod: Any) -> bool:
+    """Whether the last attempt to make the pod's container failed: a wrong image or a wrong reference."""
     waiting = _waiting(pod)
     return waiting is not None and waiting.reason in _BAD_IMAGE | _BAD_POD
 
@@ -115,12 +99,6 @@ def may_become_hopeless(pod: Any) -> bool:
 def is_unheard_of(pod: Any) -> bool:
     """Whether the pod was given to a node that has not said a word of it; once it has, it never is again."""
     return bool(pod.spec.node_name) and phase(pod) is Phase.PENDING and pod.status.start_time is None
-
-
-def silent(pod: Any) -> Verdict:
-    """Judgement on a pod that its node has not said a word of in time: the scheduler knew the node alive."""
-    words = f"its node is lost: {pod.spec.node_name} has said nothing of it for {SILENT_SECONDS:g} s"
-    return Verdict(ExitCause.NODE_LOST, None, words)
 
 
 def node_is_lost(pod: Any) -> bool:

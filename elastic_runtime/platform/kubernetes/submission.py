@@ -17,10 +17,11 @@ from typing import Any
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.exits import Verdict
-from elastic_runtime.platform.kubernetes import belongings, labels, state
+from elastic_runtime.platform.kubernetes import belongings, labels, patience, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, owner_of, pod_of
+from elastic_runtime.platform.kubernetes.patience import Patience, given_up
 from elastic_runtime.platform.kubernetes.stream import Stream
 from elastic_runtime.platform.pods import ExitCause, Phase, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
@@ -219,7 +220,7 @@ class _Watch:
     def __init__(self, api: Api, blueprint: Blueprint, say: Say) -> None:
         self._api, self._blueprint, self._say = api, blueprint, say
         self._waited_for = ""
-        self._unheard_of_since = 0.0
+        self._patience = Patience()
         self._printer: threading.Thread | None = None
         self._lines: Stream[str] | None = None
         self._over = threading.Event()
@@ -238,12 +239,10 @@ class _Watch:
                     self._over.set()
                     self._printed()
                     return state.verdict(pod)
-                if hopeless := state.hopeless(pod):
-                    return hopeless
                 if state.node_is_lost(pod):
                     return state.verdict(pod)
-                if self._is_unheard_of_too_long(pod):
-                    return state.silent(pod)
+                if self._patience.left(pod, time.monotonic()) <= 0:
+                    return given_up(pod)
                 if only_begin and state.phase(pod) is Phase.RUNNING:
                     return None
                 self._tell(pod)
@@ -254,14 +253,6 @@ class _Watch:
                 self._lines.stop()
         assert last is not None
         return state.verdict(last)
-
-    def _is_unheard_of_too_long(self, pod: Any) -> bool:
-        """By this machine's clock: the cluster's may be another."""
-        if not state.is_unheard_of(pod):
-            return False
-        now = time.monotonic()
-        self._unheard_of_since = self._unheard_of_since or now
-        return now - self._unheard_of_since >= state.SILENT_SECONDS
 
     def _tell(self, pod: Any) -> None:
         if state.phase(pod) is Phase.RUNNING:
@@ -314,7 +305,7 @@ class _Watch:
             pod = pod if gone else listing.items[0]
             yield gone, pod
             events = self._api.watch_pods(selector, listing.metadata.resource_version)
-            again = min(state.IMAGE_SECONDS, state.SILENT_SECONDS) / 2
+            again = min(patience.IMAGE_SECONDS, patience.SILENT_SECONDS) / 2
             with contextlib.suppress(Expired), _for_at_most(again, events):
                 for kind, pod in events:
                     if kind != "BOOKMARK":

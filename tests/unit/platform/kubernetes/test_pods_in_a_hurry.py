@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elastic_runtime.platform.kubernetes import state
+from elastic_runtime.platform.kubernetes import patience
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import ExitCause, Phase
 from tests.platform_contract import in_phase
@@ -76,7 +76,7 @@ def test_a_pod_that_is_gone_before_its_making_was_answered_is_not_taken_for_one_
 
 
 def test_a_pod_that_its_node_says_nothing_of_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(state, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.05)
 
     async def scenario(api, platform):
         def given_to_a_lost_node(pod):

@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.platform.kubernetes import state, submission
+from elastic_runtime.platform.kubernetes import patience, state, submission
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Forbidden
 from elastic_runtime.platform.kubernetes.submission import Submission, by_hand
@@ -61,7 +61,7 @@ def deleted(pod):
 
 @pytest.fixture
 def soon(monkeypatch):
-    monkeypatch.setattr(state, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.05)
     monkeypatch.setattr(submission, "DELETING_SECONDS", 0.05)
 
 
