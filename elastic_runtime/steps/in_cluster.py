@@ -37,7 +37,6 @@ CREDENTIALS = "(AWS|GOOGLE|FSSPEC)_.*"
 """Variables of the step that its workers get, too, so that they can read the data."""
 GRACE_SECONDS = 5
 """Without a master there is nobody to whom a pod could hand over its work."""
-GONE_SECONDS = 60.0
 ADDRESS_SECONDS = 60.0
 
 
@@ -161,6 +160,7 @@ def end_pods(job: str) -> list[str]:
     from elastic_runtime.platform.kubernetes import labels
     from elastic_runtime.platform.kubernetes.api import Api
     from elastic_runtime.platform.kubernetes.objects import pod_of
+    from elastic_runtime.platform.kubernetes.removal import see_off
 
     api = Api.connect(NAMESPACE_FILE.read_text(encoding="utf-8").strip())
     try:
@@ -171,8 +171,7 @@ def end_pods(job: str) -> list[str]:
             api.delete_config_map(labels.anchor_name(job))
         for pod in pods:
             api.delete_pod(pod.metadata.name, grace=GRACE_SECONDS, uid=pod.metadata.uid)
-        for pod in pods:
-            api.await_gone(pod.metadata.name, uid=pod.metadata.uid, seconds=GONE_SECONDS)
+        see_off(api, pods, grace=GRACE_SECONDS)
     finally:
         api.close()
     return [pod.metadata.name for pod in pods]

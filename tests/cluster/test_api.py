@@ -25,6 +25,7 @@ from elastic_runtime.platform.kubernetes.api import (
     Invalid,
     NoQuota,
     NotThere,
+    StillThere,
 )
 from elastic_runtime.platform.kubernetes.connection import Connection, configuration
 from tests.cluster.kit import faults
@@ -76,7 +77,7 @@ def test_a_pod_from_its_making_to_its_end(api, namespace):
 
 def test_a_pod_that_stays_is_not_waited_for_without_end(api, namespace):
     made = api.create_pod(sleeper(namespace))
-    with pytest.raises(ApiError, match="still there after 1 s"):
+    with pytest.raises(StillThere, match="pod sleeper is still there"):
         api.await_gone("sleeper", uid=made.metadata.uid, seconds=1)
 
 

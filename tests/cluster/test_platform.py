@@ -7,15 +7,17 @@ import contextlib
 import functools
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elastic_runtime.platform.kubernetes import labels, patience
+from elastic_runtime.platform.kubernetes import labels, patience, submission
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import ExitCause, Phase, PodSpec, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.steps import in_cluster
 from tests.cluster.jobs import NOWHERE_AT_FIRST, SILENT_SECONDS
 from tests.cluster.kit import faults
 from tests.cluster.kit.namespace import Namespace
@@ -26,6 +28,7 @@ from tests.platform_contract import (
     ended,
     in_phase,
     on,
+    on_successor,
     reached,
     running,
     until_logged,
@@ -56,8 +59,9 @@ class Pods:
         return KubernetesPlatform(patient, self._blueprint, anchor=self._anchor, own_name=self.own_name)
 
     def spec(self, number: int, script: str) -> PodSpec:
-        name = pod_name("j", Role.WORKER, number)
-        return PodSpec(name, "j", Role.WORKER, number, ("sh", "-c", script), {}, "preempted")
+        job = self._blueprint.spec.job_name
+        name = pod_name(job, Role.WORKER, number)
+        return PodSpec(name, job, Role.WORKER, number, ("sh", "-c", script), {}, "preempted")
 
 
 @pytest.fixture
@@ -230,6 +234,43 @@ def test_a_pod_on_a_lost_node_is_given_up_though_its_node_says_nothing(make_pods
     node, lost, again = on(world, scenario)
     assert lost.cause is ExitCause.NODE_LOST
     assert again.detail.removeprefix("on ") != node
+
+
+HASTY = """
+class Cluster:
+    def with_pod(self, pod):
+        pod.spec.node_name, pod.spec.termination_grace_period_seconds = "{node}", 1
+        return pod
+
+    def with_service(self, service):
+        return service
+
+
+cluster = Cluster()
+"""
+
+
+def test_what_was_on_a_lost_node_can_be_removed_while_it_is_lost(
+    make_pods, cluster, namespace, monkeypatch, tmp_path
+):
+    """By the step that cleans up and by `elasticdl job clean`, before the cluster has noticed the loss."""
+    node = cluster.nodes[-1].name
+    (rules := tmp_path / "spec.py").write_text(HASTY.format(node=node))
+    step, command = (make_pods(job_name=job, cluster_spec=str(rules)) for job in ("j", "k"))
+
+    async def begin(platform, spec):
+        await running(platform, spec)
+        await platform.close()
+
+    for world in (step, command):
+        on_successor(world, functools.partial(begin, spec=world.spec(0, LONG)))
+    (here := tmp_path / "namespace").write_text(namespace.name)
+    monkeypatch.setattr(in_cluster, "NAMESPACE_FILE", here)
+    with faults.lost(cluster, node), ThreadPoolExecutor(2) as both:
+        cleaned = both.submit(in_cluster.end_pods, "j")
+        both.submit(submission.remove, command.api, "k").result()
+        assert cleaned.result() == [step.spec(0, "").name]
+        assert [pod.metadata.name for pod in step.api.list_pods(labels.ANY_JOB).items] == []
 
 
 def test_what_happens_while_the_api_server_is_away_is_told_when_it_is_back(make_pods, cluster, namespace):

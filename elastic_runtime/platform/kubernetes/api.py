@@ -30,6 +30,7 @@ from elastic_runtime.platform.kubernetes.errors import (
     Invalid,
     NoQuota,
     NotThere,
+    StillThere,
     of_status,
 )
 from elastic_runtime.platform.kubernetes.stream import Stream
@@ -45,6 +46,7 @@ __all__ = [
     "Invalid",
     "NoQuota",
     "NotThere",
+    "StillThere",
     "Stream",
 ]
 
@@ -140,12 +142,16 @@ class Api:
         raise NotThere(f"pod {name} is gone, and never had an address", where="Kubernetes")
 
     def await_gone(self, name: str, *, uid: str, seconds: float) -> None:
-        """Return once there is no pod of this name and `uid`."""
+        """Return once there is no pod of this name and `uid`; raise `StillThere` if it takes longer."""
         until = time.monotonic() + seconds
         while (pod := self.get_pod(name)) is not None and pod.metadata.uid == uid:
             left = until - time.monotonic()
             if left <= 0:
-                raise ApiError(f"pod {name} is still there after {seconds:g} s", where="Kubernetes")
+                raise StillThere(
+                    f"pod {name} is still there",
+                    where="Kubernetes",
+                    remedy=f"`kubectl get pod {name} -o yaml` shows its node, and its finalizers",
+                )
             which = {"fieldSelector": f"metadata.name={name}"}
             with suppress(Expired):
                 any(kind == "DELETED" for kind, _ in self._watch(which, pod.metadata.resource_version, left))

@@ -60,6 +60,10 @@ class NotThere(ApiError):
     """There is no such object, or no such namespace."""
 
 
+class StillThere(ApiError):
+    """What was deleted has not gone in time."""
+
+
 class AlreadyThere(ApiError):
     """There is an object of this name; after a lost answer it may be the one just made."""
 

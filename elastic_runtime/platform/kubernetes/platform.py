@@ -26,6 +26,7 @@ from elastic_runtime.platform.kubernetes.errors import AlreadyThere, NoQuota
 from elastic_runtime.platform.kubernetes.feed import PodFeed
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.patience import Patience, given_up
+from elastic_runtime.platform.kubernetes.removal import GONE_SECONDS, seconds_to_go
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, PodSpec, Role, Watch, Watches
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,6 @@ log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _REPLACED = (ExitCause.DRAINED, ExitCause.PREEMPTED, ExitCause.NODE_LOST)
 _TAIL = 20
-GONE_SECONDS = 15.0
-"""How much longer than its grace a pod that is to go gets; then its object is removed all the same."""
 REMOVALS = 4
 """How often a pod that does not go is removed, the first time in its own way."""
 QUOTA_SECONDS = 5.0
@@ -208,9 +207,9 @@ class KubernetesPlatform:
         if life is None:
             return
         gone = self._gone.setdefault(name, asyncio.Event())
-        uid, own = life.seen.metadata.uid, life.seen.spec.termination_grace_period_seconds or 30
+        uid = life.seen.metadata.uid
         whole = None if grace is None else max(1 if grace > 0 else 0, math.ceil(grace))
-        patience = (own if whole is None else whole) + GONE_SECONDS
+        patience = seconds_to_go(life.seen, whole)
         for _ in range(REMOVALS):
             await self._call(self._api.delete_pod, name, grace=whole, uid=uid)
             with contextlib.suppress(TimeoutError):

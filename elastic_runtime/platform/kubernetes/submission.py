@@ -22,6 +22,7 @@ from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.patience import Patience, given_up
+from elastic_runtime.platform.kubernetes.removal import see_off
 from elastic_runtime.platform.kubernetes.stream import Stream
 from elastic_runtime.platform.pods import ExitCause, Phase, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
@@ -75,11 +76,10 @@ def await_end(api: Api, job: str, *, seconds: float) -> bool:
 
 
 def remove(api: Api, job: str) -> None:
-    """Delete everything that carries the job's label, and wait until it is gone."""
+    """Delete everything that carries the job's label, and wait until it is gone, its nodes there or not."""
     pods = api.list_pods(labels.all_of(job)).items
     api.delete_all(labels.all_of(job))
-    for pod in pods:
-        api.await_gone(pod.metadata.name, uid=pod.metadata.uid, seconds=GONE_SECONDS)
+    see_off(api, pods)
 
 
 class Submission:
