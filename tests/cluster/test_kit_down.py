@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.kit import cgroups, kit
+from tests.cluster.kit import builder, cgroups, kit
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 from tests.cluster.kit.commands import run, until
 from tests.cluster.kit.control_plane import ControlPlane
 from tests.cluster.kit.objects import pod
-from tests.cluster.kit.site import CONTROL_PLANE, Site, free_site
+from tests.cluster.kit.site import CONTROL_PLANE, NUMBERS, Site, free_site
 
 pytestmark = pytest.mark.timeout(1200)  # each wait has its own, shorter limit
 OTHERS_MOUNTS = ("/pytest-of-", "/elasticdl/images/")  # small disks of tests that run now; images being built
@@ -42,6 +42,8 @@ def traces(site: Site) -> dict[str, set[str]]:
                 continue
             if any(f"/{other}/" in (process / "cgroup").read_text() for other in others):
                 foreign |= _namespaces(process)
+                continue
+            if _is_of_a_build(process):
                 continue
             named = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
             if os.fsencode(site.folder) in named:
@@ -123,8 +125,37 @@ def test_down_where_nothing_is_up_is_fine(site: Site) -> None:
     kit.down(site)
 
 
+def test_what_is_there_of_an_image_that_somebody_builds_is_not_taken_for_the_clusters() -> None:
+    nobody = Site(len(NUMBERS))
+    before = traces(nobody)
+    words = ["sh", "-c", "env -i unshare --mount --uts sh -c 'echo there; sleep 600' & wait"]
+    with subprocess.Popen(
+        words, env=builder.environment(), stdout=subprocess.PIPE, start_new_session=True
+    ) as step:
+        assert step.stdout is not None
+        try:
+            assert step.stdout.readline() == b"there\n"
+            assert left(before, nobody) == {}
+        finally:
+            os.killpg(step.pid, signal.SIGKILL)
+
+
 def _namespaces(process: Path) -> set[str]:
     return {os.readlink(process / "ns" / kind) for kind in NAMESPACES}
+
+
+def _is_of_a_build(process: Path) -> bool:
+    """Whether an image is being built by it, or by whoever has started it.
+
+    What a build runs has namespaces of its own, and nothing of the builder's environment.
+    """
+    mark = os.fsencode(f"CONTAINERS_STORAGE_CONF={builder.environment()['CONTAINERS_STORAGE_CONF']}")
+    while process.name not in {"0", "1"}:
+        if mark in (process / "environ").read_bytes().split(b"\0"):
+            return True
+        _, _, after_its_name = (process / "stat").read_text().rpartition(")")
+        process = process.with_name(after_its_name.split()[1])
+    return False
 
 
 def _of(names: tuple[str, ...], text: str) -> bool:

@@ -28,7 +28,7 @@ def test_without_a_cluster_all_its_tests_share_one_line_that_says_why(why, told)
     ran = cluster_tests(**told)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (line,) = re.findall(r"^SKIPPED .*", ran.stdout, re.MULTILINE)
-    assert re.match(rf"SKIPPED \[4\] .*: no cluster on this machine: {why}", line)
+    assert re.match(rf"SKIPPED \[5\] .*: no cluster on this machine: {why}", line)
 
 
 @pytest.mark.parametrize(("why", "told"), WHY.items())
