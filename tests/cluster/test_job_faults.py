@@ -114,14 +114,17 @@ def test_a_parameter_server_that_is_lost_comes_back_under_its_name_with_the_mode
 
 
 def test_a_master_that_is_lost_is_replaced_and_its_pods_go_on(make_job, table) -> None:
-    job = training(make_job("--num_workers=2", PLENTY, SMALL_SHARDS, f"--master_resource_limit={LIMIT}"))
+    often = (SMALL_SHARDS, "--log_loss_steps=1")
+    job = training(make_job("--num_workers=2", PLENTY, *often, f"--master_resource_limit={LIMIT}"))
     before = {name: pod.metadata.uid for name, pod in job.pods().items()}
     for times, (how, fault) in enumerate(LOSSES.items(), 1):
         with table.row(f"the master: {how}", job) as row:
+            began = time.time()
             fault(job, "master")
             row.said = job.until_said(ANOTHER, times=times)
             job.until_said(r"goes on where it was left: [1-9]\d* records done", times=times)
             job.until_said(r"worker elasticdl-j-worker-\d (is back|joined)", times=2 + 2 * times)
+        assert steps_within(job, *without_master(job, began)) > 0, job.report()
         assert row.still < STILL_SECONDS, job.report()
     assert re.search(KILLED_FOR_MEMORY, job.text())
     after = {name: pod.metadata.uid for name, pod in job.pods().items()}
@@ -233,14 +236,19 @@ def test_training_goes_on_while_the_masters_node_is_lost_and_while_the_api_serve
     assert first not in there.values()
     what = "the node of the master alone: lost, with shards that last"
     with stepping(job, table, what) as row, faults.lost(cluster, first):
+        began = time.time()
         row.said = job.until_said(ANOTHER)
         job.until_said(r"goes on where it was left")
+    assert steps_within(job, *without_master(job, began)) > 1, job.report()
     job.pace(SLOW)
     with stepping(job, table, "the API server: away for 20 s") as row:
-        with faults.api_server_stopped(cluster), pytest.raises(subprocess.TimeoutExpired):
-            job.process.wait(20)
+        with faults.api_server_stopped(cluster):
+            began = time.time()
+            with pytest.raises(subprocess.TimeoutExpired):
+                job.process.wait(20)
         row.said = job.until_said(r"the API server of the cluster is away .*")
         job.until_said(r"the API server answers again")
+    assert steps_within(job, began, began + 20) > 1, job.report()
     assert uids_of_others(job) == before
     finish(job, table)
     # At the end the master itself deletes what takes long to go, and then that is "preempted (deleted)".
@@ -269,15 +277,31 @@ def runs(job: ClusterJob, pod: str) -> bool:
     return found is not None and found.status.phase == "Running"
 
 
-def steps(job: ClusterJob) -> list[float]:
+def steps(job: ClusterJob, worker: str = "worker-0") -> list[float]:
     """When a worker told the loss of each of its steps."""
-    lines = [*job.api.pod_log(job.pod("worker-0"))]
-    times = [re.match(r"\[(\S+ \S+),(\d+)\] .* Loss = ", line) for line in lines]
+    return said_at([*job.api.pod_log(job.pod(worker))], " Loss = ")
+
+
+def said_at(lines: list[str], words: str = "") -> list[float]:
+    """When a pod wrote these of its lines."""
+    times = [re.match(rf"\[(\S+ \S+),(\d+)\] .*{words}", line) for line in lines]
     return [
         datetime.strptime(f"{each[1]}.{each[2]}+0000", "%Y-%m-%d %H:%M:%S.%f%z").timestamp()
         for each in times
         if each
     ]
+
+
+def without_master(job: ClusterJob, began: float) -> tuple[float, float]:
+    """From the last word of the lost master, or the fault if that came later, to its successor's first."""
+    *_, before, after = (said_at(part.splitlines()) for part in re.split(ANOTHER, job.text()))
+    return max(began, *before[-1:]), after[0]
+
+
+def steps_within(job: ClusterJob, since: float, until: float) -> int:
+    """How many steps the more diligent of two workers made then."""
+    workers = ("worker-0", "worker-1")
+    return max(sum(since < moment < until for moment in steps(job, worker)) for worker in workers)
 
 
 def test_a_node_that_says_nothing_and_an_image_that_does_not_exist_are_given_up(
