@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from tests.cluster.kit import faults
+from tests.cluster.kit.commands import until
+from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.trainings import TrainingRun, Workplace
 
-PACE = 0.3  # a record: an epoch takes longer than what befalls the step
+PACE = 0.6  # a record: an epoch takes longer than what befalls the step
 GONE_SECONDS = 120
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 GOES_ON = r"goes on where it was left: [1-9]\d* records done"
-BITE = "(head -c 20000000 /dev/zero; sleep 60) | tail -c 20000000 >/dev/null"
-EAT = f"for n in $(seq 100); do {BITE} & done; wait"
+EAT = """
+pythons() { for each in /proc/[0-9]*; do case $(readlink $each/exe) in *python*) echo ${each#/proc/}; esac; done; }
+step=$(pythons | sort -n | head -1)
+while kill -0 $step; do
+  (head -c 20000000 /dev/zero; sleep 60) | tail -c 20000000 >/dev/null &
+  sleep 0.1
+done
+"""
+LAST_WORDS = r"Killed|failed to execute component: exit status 137"
 
 
 def kill(run: TrainingRun) -> None:
@@ -28,61 +37,77 @@ def kill(run: TrainingRun) -> None:
 
 
 def starve(run: TrainingRun) -> None:
-    """Small processes beside it take memory until the kernel kills the largest."""
+    """Small processes beside it take memory, bite by bite, until the kernel has killed the largest."""
     name = run.step_pods()[-1]["metadata"]["name"]
     run.place.pipelines.namespace.kubectl("exec", name, "-c", "main", "--", "sh", "-c", EAT, check=False)
 
 
-FAULTS: dict[str, Callable[[TrainingRun], None]] = {"killed with -9": kill, "out of memory": starve}
+@dataclass(frozen=True)
+class Fault:
+    """What befalls a step, and what the cluster says of its container then."""
+
+    what: str
+    cause: Callable[[TrainingRun], None]
+    ends: str
 
 
-ENDS = {"killed with -9": "Error", "out of memory": "OOMKilled"}
-"""What the cluster says of the container's end."""
-WORDS = {"killed with -9": r"Killed|exit status 137", "out of memory": r"Killed|exit status 137|^$"}
-"""The end of the log. Where memory is short, those who would say it may be killed, too."""
+FAULTS = (Fault("killed with -9", kill, "Error"), Fault("out of memory", starve, "OOMKilled"))
 
 
-@pytest.mark.parametrize("what", FAULTS)
 def test_a_step_that_is_lost_is_run_again_if_it_may_be_and_otherwise_says_why_it_failed(
-    place: Workplace, table: KubeflowTable, what: str
+    place: Workplace, table: KubeflowTable
 ) -> None:
-    given = {n: place.pipeline(f"{FAULTS[what].__name__}-{n}", retries=n, memory="1Gi") for n in (1, 0)}
+    """Four runs at once: each fault with a retry and without."""
+    given = {
+        (fault, n): place.pipeline(f"{fault.cause.__name__}-{n}", retries=n, memory="1Gi")
+        for fault in FAULTS
+        for n in (1, 0)
+    }
     for each in given.values():
         each.pace(PACE)
-    again, once = (each.start() for each in given.values())
-    for run in (again, once):
+    runs = {which: each.start() for which, each in given.items()}
+    for run in runs.values():
         run.until_training()
-    before, lost = again.uids(), again.step_uids()
-    for run in (again, once):
-        FAULTS[what](run)
+    before = {which: (run.uids(), run.step_uids()) for which, run in runs.items()}
+    for (fault, _), run in runs.items():
+        fault.cause(run)
 
-    assert once.ends() == "FAILED", once.report()
-    assert re.search(WORDS[what], once.reason()), once.report()
-    assert once.ended_by() == ENDS[what], once.report()
-    once.until_nothing_is_left(GONE_SECONDS)
-    table.fault(f"the step: {what}", once, retry="", shown="FAILED", said=once.reason())
-
-    again.until_again(lost, GOES_ON)
-    assert before.items() <= again.uids().items(), again.report()
-    given[1].pace(0)
-    assert again.ends() == "SUCCEEDED", again.report()
-    again.assert_each_record_is_done_once()
-    again.until_nothing_is_left(GONE_SECONDS)
-    twice = int(again.figures()["records_trained_again"])
-    table.fault(f"the step: {what}", again, retry="1", shown="SUCCEEDED", said=again.verdict(), again=twice)
+    for fault in FAULTS:
+        once = runs[fault, 0]
+        assert once.ends() == "FAILED", once.report()
+        assert re.search(LAST_WORDS, once.reason()), once.report()
+        assert once.ended_by() == fault.ends, once.report()
+        once.until_nothing_is_left(GONE_SECONDS)
+        table.fault(f"the step: {fault.what}", once, retry="", shown="FAILED", said=once.reason())
+    for fault in FAULTS:
+        again, (pods, steps) = runs[fault, 1], before[fault, 1]
+        again.until_again(steps, GOES_ON)
+        assert pods.items() <= again.uids().items(), again.report()
+        given[fault, 1].pace(0)
+    for fault in FAULTS:
+        again = runs[fault, 1]
+        assert again.ends() == "SUCCEEDED", again.report()
+        again.assert_each_record_is_done_once()
+        again.until_nothing_is_left(GONE_SECONDS)
+        twice = int(again.figures()["records_trained_again"])
+        said = {"shown": "SUCCEEDED", "said": again.verdict(), "again": twice}
+        table.fault(f"the step: {fault.what}", again, retry="1", **said)
 
 
 def test_a_step_whose_node_is_lost_goes_on_elsewhere(place: Workplace, table: KubeflowTable) -> None:
     """Argo makes such a pod anew, whatever the task's retries, once the cluster gives the node up."""
     cluster, namespace = place.pipelines.cluster, place.pipelines.namespace
-    home, node = (each.name for each in cluster.nodes)
-    with faults.drained(cluster, node):  # so KFP itself is elsewhere
-        namespace.wait("--for=condition=Available", "deployment", "--all")
+    *others, node = (each.name for each in cluster.nodes)
+    home = others[0]
+    with faults.drained(cluster, node):
+        until(lambda: _is_ready_but_on(node, namespace), what="KFP itself is elsewhere", seconds=GONE_SECONDS)
     kept = {"node_selector": f"kubernetes.io/hostname={home}"}  # of workers and parameter servers
     given = {retries: place.pipeline(f"lost-{retries}", retries=retries, **kept) for retries in (1, 0)}
     for each in given.values():
         each.pace(PACE)
-    with faults.cordoned(cluster, home):
+    with ExitStack() as stack:
+        for other in others:
+            stack.enter_context(faults.cordoned(cluster, other))
         runs = {retries: each.start() for retries, each in given.items()}
         for run in runs.values():
             run.until(lambda run=run: any(map(_node_of, run.step_pods())), "the step has a node")
@@ -109,6 +134,16 @@ def test_a_step_whose_node_is_lost_goes_on_elsewhere(place: Workplace, table: Ku
         twice = int(run.figures()["records_trained_again"])
         what = {"retry": str(retries or ""), "shown": "SUCCEEDED", "said": run.verdict(), "again": twice}
         table.fault("the step's node: lost", run, **what)
+
+
+def _is_ready_but_on(node: str, namespace: Namespace) -> bool:
+    """Whether all pods of KFP's own programs are, and none is on that node."""
+    found = namespace.get("pods", "--selector=app,!pipeline/runid")["items"]
+    return bool(found) and all(_node_of(pod) not in {node, ""} and _is_ready(pod) for pod in found)
+
+
+def _is_ready(pod: Any) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"])
 
 
 def _node_of(pod: Any) -> str:

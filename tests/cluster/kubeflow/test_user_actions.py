@@ -16,7 +16,9 @@ from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.test_kubeflow_pipelines import RUN_SECONDS
 from tests.cluster.kubeflow.trainings import FOLDER, TrainingRun, Workplace, recurring_runs, shared
 
-PACE = 0.3  # a record: an epoch takes longer than what is done to it
+PACE = 0.6  # a record: an epoch takes longer than what is done to it
+WRITING_PACE = 0.01
+WRITING_EPOCHS = 1000
 GONE_SECONDS = 120
 ORPHANED_SECONDS = 10
 BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
@@ -40,7 +42,8 @@ def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
 ) -> None:
     nowhere = f"kit/{uuid.uuid4().hex}=come"  # no node has that
     checkpoints = place.folder / "checkpointing" / "checkpoints"
-    written = {"checkpoint_steps": 1, "checkpoint_dir": f"{FOLDER}/checkpointing/checkpoints"}
+    folder = f"{FOLDER}/checkpointing/checkpoints"
+    written = {"checkpoint_steps": 1, "checkpoint_dir": folder, "num_epochs": WRITING_EPOCHS}
     pipelines = {
         "in the first second": place.pipeline("first"),
         "while its pods are pending": place.pipeline("pending", node_selector=nowhere),
@@ -51,6 +54,7 @@ def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
     }
     for each in pipelines.values():
         each.pace(PACE)
+    pipelines["while it writes a checkpoint"].pace(WRITING_PACE)  # so it writes nearly all the time
 
     def is_writing() -> bool:
         return any(checkpoints.glob("version-*")) and any(checkpoints.glob(".version-*"))
@@ -116,6 +120,7 @@ def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_
 
     ended.until_no_pod_lives(ORPHANED_SECONDS + GONE_SECONDS)
     row.ended("FAILED", "ended")
+    assert not ended.left(), ended.report()  # the step has taken all with it
     given["ended"].pace(0)
     ended.retry()
     assert ended.ends() == "SUCCEEDED", ended.report()

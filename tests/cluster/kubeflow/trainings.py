@@ -33,7 +33,7 @@ from tests.cluster.kubeflow.runs import pods as all_pods
 from tests.process.job.harness import ZOO, write_data
 
 RECORDS = 1200
-SECONDS = 300.0
+SECONDS = 600.0
 LOOK = 0.3
 FOLDER = "/job"
 ACCOUNT = "pipeline-runner"
