@@ -70,7 +70,7 @@ def _names(text: str, scores: Scores) -> list[str]:
 def _tell(classification: Artifact, scores: Scores, names: list[str]) -> None:
     """In the form of KFP's own ClassificationMetrics; nothing if the model is no classifier."""
     if scores.confusion is None:
-        log.info("neither confusion matrix nor ROC curve: labels and outputs are not those of a classifier")
+        log.info("neither confusion matrix nor ROC curve: %s", scores.obstacle or "there are no records")
     else:
         classification.metadata["confusionMatrix"] = {
             "annotationSpecs": [{"displayName": name} for name in names],

@@ -60,7 +60,10 @@ def score_page(
         ),
     )
     sections = [head]
-    if scores.confusion is not None:
+    if scores.obstacle:
+        said = f"There is neither confusion matrix nor ROC curve: {scores.obstacle}."
+        sections.append(el("section", el("p", said, class_="aside")))
+    elif scores.confusion is not None:
         sections += [
             _section("ROC curve", _roc(scores.roc(), names)),
             _section("Confusion matrix", _confusion(scores.confusion, names)),

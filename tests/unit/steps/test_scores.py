@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from elastic_runtime.steps.score_page import score_page
 from elastic_runtime.steps.scores import MOST_THRESHOLDS, Scores, area_under
 
 
@@ -83,6 +84,31 @@ def test_what_is_no_classifier_has_neither(labels, outputs) -> None:
     scores.update(labels, outputs)
     assert scores.confusion is None
     assert scores.roc() == []
+
+
+@pytest.mark.parametrize("row", [[0, 0, 0], [1, 0, 1]])
+def test_records_of_several_labels_or_none_have_no_matrix_and_the_reason_is_told(row) -> None:
+    labels = np.vstack([np.eye(3, dtype=int)] * 20 + [np.array([row])])
+    scores = scored(labels, np.full(labels.shape, 0.5))
+    assert (scores.confusion, scores.roc()) == (None, [])
+    assert "multi-label" in scores.obstacle
+    page = score_page({}, scores, [], records=61, model="m", data="d")
+    assert "neither confusion matrix nor ROC curve: a record may have several labels" in page
+
+
+def test_logits_are_told_from_all_batches_and_not_from_the_first() -> None:
+    logits = np.array([0.2, 0.9, 0.4, 0.1, -3.0, -2.0, 4.0, -0.5])
+    labels = (logits > 0).astype(int)
+    scores = scored(labels, logits[:, None], batch=4)
+    assert scores.confusion.tolist() == [[3, 0], [0, 5]]
+    assert max(point.threshold for point in scores.roc() if point.recall == 1) > 0.5
+
+
+def test_probabilities_stay_such_beside_undefined_ones_and_those_of_half_precision() -> None:
+    shares = np.array([[0.6, 0.2, 0.2], [np.nan, 0.5, 0.5], [0.3332, 0.3332, 0.3332], [0.0, 0.0, 1.002]])
+    scores = scored(np.array([0, 1, 1, 2]), shares, batch=1)
+    certain = [point for point in scores.roc() if point.recall == 0.25]
+    assert certain[0].threshold == 1, "as a logit 1.002 is a share of 0.58"
 
 
 def test_one_class_only_has_no_curve() -> None:
