@@ -1,7 +1,7 @@
 """Errors that a user can cause, told in one line: what is wrong, where, and what to do about it.
 
 Everything that is not an `ElasticError` is a defect of ours and may crash loudly. The command line turns an
-`InputError` into exit code 2 and any other `ElasticError` into exit code 1.
+`InputError` into exit code 2, an `Unavailable` into 69 and any other `ElasticError` into exit code 1.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ class ElasticError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.where, self.remedy)
+
+
+class Unavailable(ElasticError):
+    """Something that the work needs is away or overloaded: the same attempt may succeed in a moment.
+
+    Its exit code (sysexits: EX_UNAVAILABLE) is none of a job's verdicts, so an engine may run the step again.
+    """
+
+    exit_code = 69
 
 
 class InputError(ElasticError):

@@ -63,7 +63,8 @@ _LOGIN_VOLUME = SecretVolume(
     optional=True,
 )
 _VERDICTS = ("1", "2", "130")
-"""Exit codes of a step that has failed, was wrong or was stopped, and would say so again."""
+"""Exit codes of a step that has failed, was wrong or was stopped, and would say so again; one whose store was
+away (69) may not."""
 _SETTINGS_OF_TASKS = {field.name for kind in (Task, Step) for field in dataclasses.fields(kind)}
 
 

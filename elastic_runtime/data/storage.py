@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 import fsspec
 
+from elastic_runtime.data.trouble import as_error, told
 from elastic_runtime.errors import ElasticError, InputError, nearest
 
 INCOMPLETE = ".convert-incomplete"
@@ -58,7 +59,7 @@ def needs_package(uri: str) -> bool:
 
 
 def open_input(uri: str) -> BinaryIO:
-    """Open for reading; an `OSError` tells why it cannot be."""
+    """Open for reading; what opening and reading raise is for `told`."""
     path = local_path(uri)
     if path is not None:
         return open(path, "rb")
@@ -115,9 +116,10 @@ def _errors_told(uri: str, done: str) -> Iterator[None]:
     """A store's own package raises what it likes."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise ElasticError(f"cannot be {done}: there is no such folder", where=uri) from error
     except Exception as error:
-        reason = "there is no such folder" if isinstance(error, FileNotFoundError) else str(error)
-        raise ElasticError(f"cannot be {done}: {reason}", where=uri) from error
+        raise as_error(error, done, uri, ElasticError) from error
 
 
 def join(folder: str, *names: str) -> str:
@@ -153,19 +155,22 @@ def list_files(origin: str) -> list[str]:
 def entries(folder: str) -> dict[str, bool]:
     """The names in a folder that are not hidden, sorted, and whether each is a folder itself."""
     fs, path = filesystem(folder)
-    found = {posixpath.basename(e["name"].rstrip("/")): e["type"] for e in fs.ls(path, detail=True)}
+    with told("listed", folder):
+        found = {posixpath.basename(e["name"].rstrip("/")): e["type"] for e in fs.ls(path, detail=True)}
     return {name: found[name] == "directory" for name in sorted(found) if not is_hidden(name)}
 
 
 def is_folder(place: str) -> bool:
     """Whether there is a folder of this name."""
     fs, path = filesystem(place)
-    return bool(fs.isdir(path))
+    with told("looked up", place):
+        return bool(fs.isdir(path))
 
 
 def _exists(uri: str) -> bool:
     fs, path = filesystem(uri)
-    return bool(fs.exists(path))
+    with told("looked up", uri):
+        return bool(fs.exists(path))
 
 
 def _files_at(place: str) -> list[str]:
@@ -177,11 +182,10 @@ def _files_at(place: str) -> list[str]:
         files = [path] if fs.exists(path) else _matching(fs, path)
         for folder in {posixpath.dirname(file) for file in files}:
             _refuse_incomplete(fs, folder)
-    except InputError:
+    except ElasticError:
         raise
     except Exception as error:  # a store's own package raises what it likes
-        reason = getattr(error, "strerror", "") or error
-        raise InputError(f"cannot be listed: {reason}", where=place) from error
+        raise as_error(error, "listed", place, InputError) from error
     if not files:
         raise InputError("there is no such file or folder", where=place)
     return [_uri(fs, file) for file in files]

@@ -91,9 +91,8 @@ def _models(zoo: str, folder: Path) -> Path:
         if not storage.is_folder(zoo):
             raise InputError("there is no such folder", where=zoo)
         if here is None:
-            fs, path = storage.filesystem(zoo)
             here = str(folder / "fetched")
-            fs.get(f"{path.rstrip('/')}/", f"{here}/", recursive=True)
+            storage.fetch_folder(zoo, Path(here))
         models = folder / "models"
         shutil.copytree(here, models, ignore=NO_PART_OF_A_MODEL, ignore_dangling_symlinks=True)
     except shutil.Error as error:

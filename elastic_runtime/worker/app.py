@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, Unavailable
 from elastic_runtime.platform.pods import EXIT_DRAINED, EXIT_OUT_OF_MEMORY
 from elastic_runtime.ps.client import PSUnavailable
 from elastic_runtime.rpc import master_pb2
@@ -104,7 +104,8 @@ class Worker:
         except MemoryError as problem:
             return self._leave_failed(f"out of memory: {problem}", EXIT_OUT_OF_MEMORY, fatal=False)
         except ElasticError as problem:
-            return self._leave_failed(str(problem), EXIT_ERROR, fatal=True, trace=_trace_of(problem))
+            final = not isinstance(problem, Unavailable)
+            return self._leave_failed(str(problem), EXIT_ERROR, fatal=final, trace=_trace_of(problem))
         except Exception as problem:
             log.exception("this worker cannot go on")
             error = f"{type(problem).__name__}: {problem}"
@@ -402,7 +403,7 @@ def _is_final(problem: Exception) -> bool:
     """Whether another attempt at the shard is sure to fail likewise (damaged data, a feed without end)."""
     from elastic_runtime.model.user_code import UserCodeError
 
-    return isinstance(problem, ElasticError) and not isinstance(problem, UserCodeError)
+    return isinstance(problem, ElasticError) and not isinstance(problem, UserCodeError | Unavailable)
 
 
 def _trace_of(problem: Exception) -> str:

@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, Unavailable
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
 from elastic_runtime.worker.link import MasterLink
@@ -117,7 +117,9 @@ class ShardSupply:
         try:
             records = self._deliver(number, reply)
         except ElasticError as problem:
-            self._reports.failed(reply.key, error=str(problem), trace="", fatal=True)
+            self._reports.failed(
+                reply.key, error=str(problem), trace="", fatal=not isinstance(problem, Unavailable)
+            )
             return False
         except Exception as problem:  # noqa: BLE001 - a user's reader may raise anything
             self._reports.failed(

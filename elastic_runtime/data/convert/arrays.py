@@ -22,6 +22,7 @@ from elastic_runtime.data.convert.request import ConvertRequest
 from elastic_runtime.data.convert.rows import Row, Source, open_plain
 from elastic_runtime.data.convert.schema import Column, Kind, select
 from elastic_runtime.data.example import encode
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -72,7 +73,7 @@ class _Npz(Mapping[str, Array]):
     def __init__(self, file: str) -> None:
         self._file = file
         try:
-            with storage.open_input(file) as data:
+            with told("read", file), storage.open_input(file) as data:
                 names = zipfile.ZipFile(data).namelist()
         except _NPZ_DAMAGE as error:
             raise InputError(f"is no .npz file: {error}", where=file) from error
@@ -80,7 +81,11 @@ class _Npz(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         try:
-            with storage.open_input(self._file) as data, np.load(data, allow_pickle=False) as archive:
+            with (
+                told("read", self._file),
+                storage.open_input(self._file) as data,
+                np.load(data, allow_pickle=False) as archive,
+            ):
                 array: Array = archive[name]
         except _NPZ_DAMAGE as error:
             raise InputError(f"array {name!r} cannot be read: {error}", where=self._file) from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from elastic_runtime.data import storage
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError
 
 
@@ -40,7 +41,7 @@ class Source:
 def open_plain(uri: str) -> Iterator[BinaryIO]:
     """A file to read, unpacked if its name ends in `.gz`; what cannot be read is an `InputError`."""
     try:
-        with storage.open_input(uri) as file:
+        with told("read", uri), storage.open_input(uri) as file:
             yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if uri.endswith(".gz") else file
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=uri) from error
+    except zlib.error as error:
+        raise InputError(f"cannot be read: {error}", where=uri) from error

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from elastic_runtime.data import storage
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError
 
 _PREFIX = ".convert-run-"
@@ -110,10 +111,8 @@ class Staging:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        try:
+        with told("written", self.output):
             yield
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror or error}", where=self.output) from error
 
     def __enter__(self) -> Self:
         with self._told():
@@ -126,7 +125,7 @@ class Staging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):  # the store's own; what ended the conversion is what is told
             if self._rejects:
                 self._rejects.close()
             self._fs.rm(self._staged(), recursive=True)

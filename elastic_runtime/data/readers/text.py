@@ -10,11 +10,13 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from elastic_runtime.data import storage
 from elastic_runtime.data.readers.base import Metadata, Source
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import ElasticError, InputError
 
 _STRIDE = 1024
@@ -140,8 +142,7 @@ def _without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _open(source: str) -> BinaryIO:
-    try:
-        return storage.open_input(source)
-    except OSError as error:
-        raise InputError(f"cannot be opened: {error.strerror or error}", where=source) from error
+@contextmanager
+def _open(source: str) -> Iterator[BinaryIO]:
+    with told("read", source), storage.open_input(source) as file:
+        yield file

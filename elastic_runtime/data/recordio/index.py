@@ -21,6 +21,7 @@ from elastic_runtime.data.recordio.codec import (
     RecordIOError,
     decode_header,
 )
+from elastic_runtime.data.trouble import told
 
 _REMEDY = "restore the file or convert its source again"
 
@@ -44,7 +45,7 @@ class Index:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with open_file(path) as file:
+        with open_file(path) as file, told("read", path, verdict=RecordIOError):
             self.chunks = tuple(_scan(file, path))
         self._ends = [chunk.end for chunk in self.chunks]
 
@@ -80,10 +81,8 @@ def count(path: str) -> int:
 
 def open_file(path: str) -> BinaryIO:
     """Open a RecordIO file for reading."""
-    try:
+    with told("opened", path, verdict=RecordIOError):
         return storage.open_input(path)
-    except OSError as error:
-        raise RecordIOError(f"cannot be opened: {error.strerror or error}", where=path) from error
 
 
 def damaged(path: str, offset: int, records: str, damage: DamageError) -> RecordIOError:
@@ -100,8 +99,6 @@ def _scan(file: BinaryIO, path: str) -> Iterator[Chunk]:
             header = decode_header(file.read(HEADER_BYTES), size - offset - HEADER_BYTES)
         except DamageError as damage:
             raise damaged(path, offset, f"records from {first} on", damage) from None
-        except OSError as error:
-            raise RecordIOError(f"cannot be read: {error.strerror or error}", where=path) from error
         yield Chunk(offset, first, header)
         offset += HEADER_BYTES + header.size
         first += header.count

@@ -12,6 +12,7 @@ from typing import Self
 
 from elastic_runtime.data.recordio.codec import HEADER_BYTES, DamageError, RecordIOError, decode, grow
 from elastic_runtime.data.recordio.index import Index, damaged, open_file
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError
 
 
@@ -30,13 +31,12 @@ class BlockReader:
         grow(self._stored, header.size)
         try:
             with memoryview(self._stored)[: header.size] as stored:
-                self._fill(chunk.offset + HEADER_BYTES, stored)
+                with told("read", self._path, verdict=RecordIOError):
+                    self._fill(chunk.offset + HEADER_BYTES, stored)
                 return decode(header, stored, start - chunk.first, end - chunk.first, self._raw)
         except DamageError as damage:
             records = f"records {chunk.first} to {chunk.end - 1}"
             raise damaged(self._path, chunk.offset, records, damage) from None
-        except OSError as error:
-            raise RecordIOError(f"cannot be read: {error.strerror or error}", where=self._path) from error
 
     def _fill(self, offset: int, view: memoryview) -> None:
         self._file.seek(offset)

@@ -12,6 +12,7 @@ from typing import Self
 
 from elastic_runtime.data import storage
 from elastic_runtime.data.recordio.codec import CHUNK_BYTES, Compressor, DamageError, RecordIOError, encode
+from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError, nearest
 
 
@@ -27,10 +28,8 @@ class Writer:
         self._records: list[bytes] = []
         self._bytes = 0
         self._scratch = bytearray()
-        try:
+        with told("created", path, verdict=RecordIOError):
             self._file = storage.open_output(path)
-        except OSError as error:
-            raise RecordIOError(f"cannot be created: {error.strerror or error}", where=path) from error
 
     def write(self, record: bytes) -> None:
         """Append one record, of any length, none included."""
@@ -54,22 +53,16 @@ class Writer:
     def _flush(self) -> None:
         try:
             header, body = encode(self._records, self._compressor, self._scratch)
-            self._file.write(header)
-            self._file.write(body)
         except DamageError as reason:
             raise RecordIOError(str(reason), where=self._path, remedy="write smaller records") from None
-        except OSError as error:
-            raise self._unwritable(error) from error
+        with told("written", self._path, verdict=RecordIOError):
+            self._file.write(header)
+            self._file.write(body)
         self._records, self._bytes = [], 0
 
     def _close(self) -> None:
-        try:
+        with told("written", self._path, verdict=RecordIOError):
             self._file.close()
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> RecordIOError:
-        return RecordIOError(f"cannot be written: {error.strerror or error}", where=self._path)
 
     def __enter__(self) -> Self:
         return self
