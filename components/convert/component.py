@@ -29,8 +29,10 @@ def convert(
     """Convert CSV, JSON lines, images, arrays or TFRecord files to RecordIO, which workers read in pieces.
 
     Args:
-        dataset: The RecordIO files; its metadata say how many records there are, in all and in each part.
-        samples: How many records there are, of what kind, and the first few of them.
+        dataset: The RecordIO files; its metadata say how many records there are, in all and in each part,
+            and the shapes of pictures: height, width, colours.
+        samples: How many records there are, of what kind, and the first few of them; images, and arrays of
+            two dimensions a row, or three with 1, 3 or 4 colours last, are drawn.
         source: File, folder, glob or comma-separated list, as paths or URIs.
         source_dataset: The same as an artifact.
         format: One of arrays, csv, images, jsonl, tfrecord, mnist; default: the files' names tell. The

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic_runtime.data import inspect, mnist, storage
-from elastic_runtime.data.convert import ConvertRequest
+from elastic_runtime.data.convert import ConvertRequest, ConvertResult
 from elastic_runtime.data.convert import convert as convert_files
 from elastic_runtime.data.convert.images import parse_size
 from elastic_runtime.data.convert.kinds import refuse_what_others_take
@@ -65,7 +65,9 @@ def convert(
         image_size=image_size,
         image_mode=image_mode,
     )
-    rejects = _convert_mnist(request) if is_mnist else convert_files(request, _Lines()).rejects
+    results = _convert_mnist(request) if is_mnist else [convert_files(request, _Lines())]
+    rejects = sum(result.rejects for result in results)
+    pictures = results[0].pictures
     names = parts_made({"format": format, "split": split})
     parts = [_part(name, request.output) for name in names or ("",)]
     if output:
@@ -74,7 +76,9 @@ def convert(
     dataset.metadata |= {"format": "RecordIO", "records": records}
     if names:
         dataset.metadata["splits"] = {part.name: part.records for part in parts}
-    write_text(samples, samples_page(given or MNIST, parts, rejects))
+    if pictures:
+        dataset.metadata["shapes"] = {name: "x".join(map(str, shape)) for name, shape in pictures.items()}
+    write_text(samples, samples_page(given or MNIST, parts, rejects, pictures))
     return records
 
 
@@ -122,9 +126,8 @@ def _refuse_what_mnist_has(request: ConvertRequest) -> None:
             raise InputError(what, where=field.name, remedy="leave it out")
 
 
-def _convert_mnist(request: ConvertRequest) -> int:
-    results = mnist.convert_mnist(request.output, request.source, _Lines())
-    return sum(result.rejects for result in results.values())
+def _convert_mnist(request: ConvertRequest) -> list[ConvertResult]:
+    return list(mnist.convert_mnist(request.output, request.source, _Lines()).values())
 
 
 def _part(name: str, output: str) -> Part:

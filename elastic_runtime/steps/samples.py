@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elastic_runtime.data import inspect
+from elastic_runtime.data.convert.request import Picture
 from elastic_runtime.data.example import ExampleError, Feature, decode
 from elastic_runtime.observe import figures
 
@@ -24,7 +25,6 @@ SHOWN = 6
 _BESIDE = 4
 _PICTURES_A_ROW = 2  # so that a side panel of half a screen has room
 _COLUMNS = 28
-_SMALLEST = 8
 _SHADES = " ░▒▓█"
 _LONGEST = 60
 
@@ -39,8 +39,10 @@ class Part:
     files: int
 
 
-def samples_page(source: str, parts: Sequence[Part], rejects: int) -> str:
-    """The whole page."""
+def samples_page(
+    source: str, parts: Sequence[Part], rejects: int, pictures: Mapping[str, Picture] | None = None
+) -> str:
+    """The whole page; `pictures` are the features to draw, of which the first is."""
     total = sum(part.records for part in parts)
     lines = [f"## {figures.plural(total, 'record')} from {_code(source)}", ""]
     if rejects:
@@ -49,10 +51,10 @@ def samples_page(source: str, parts: Sequence[Part], rejects: int) -> str:
     lines += [f"| {part.name or 'all'} | {figures.count(part.records)} | {part.files} |" for part in parts]
     full = next((part for part in parts if part.records), None)
     records = list(inspect.head(full.folder, SHOWN)) if full else []
-    return "\n".join([*lines, "", *_samples(records)]) + "\n"
+    return "\n".join([*lines, "", *_samples(records, pictures or {})]) + "\n"
 
 
-def _samples(records: Sequence[bytes]) -> Iterator[str]:
+def _samples(records: Sequence[bytes], pictures: Mapping[str, Picture]) -> Iterator[str]:
     if not records:
         return
     try:
@@ -60,16 +62,16 @@ def _samples(records: Sequence[bytes]) -> Iterator[str]:
     except ExampleError:
         yield f"The records are no `tf.train.Example`; the first has {len(records[0])} bytes."
         return
-    picture = next((name for name, feature in sorted(examples[0].items()) if _side(feature)), None)
+    name = next((name for name in sorted(pictures) if name in examples[0]), None)
     kinds = inspect.kinds(records[0]) or {}
-    if picture is None:
+    if name is None:
         yield from ("### Features, and the first records", "")
         yield from _features(kinds, examples[:_BESIDE])
     else:
         yield from ("### Features", "")
         yield from _features(kinds, [])
         yield from ("", "### The first records", "")
-        yield from _gallery(examples, picture)
+        yield from _gallery(examples, name, pictures[name])
 
 
 def _features(kinds: Mapping[str, str], examples: Sequence[Mapping[str, Feature]]) -> Iterator[str]:
@@ -81,8 +83,8 @@ def _features(kinds: Mapping[str, str], examples: Sequence[Mapping[str, Feature]
         yield f"| {' | '.join(cells)} |"
 
 
-def _gallery(examples: Sequence[Mapping[str, Feature]], name: str) -> Iterator[str]:
-    pictures = [_picture(example, name) for example in examples]
+def _gallery(examples: Sequence[Mapping[str, Feature]], name: str, shape: Picture) -> Iterator[str]:
+    pictures = [_picture(example, name, shape) for example in examples]
     yield "```"
     for row in _rows(pictures):
         for lines in zip_longest(*row, fillvalue=""):
@@ -96,37 +98,27 @@ def _rows(pictures: Sequence[list[str]]) -> Iterator[Sequence[list[str]]]:
         yield pictures[start : start + _PICTURES_A_ROW]
 
 
-def _picture(example: Mapping[str, Feature], name: str) -> list[str]:
+def _picture(example: Mapping[str, Feature], name: str, shape: Picture) -> list[str]:
     """What else the record says, and below it the picture."""
     others = ", ".join(f"{key} {_short(value)}" for key, value in sorted(example.items()) if key != name)
-    values = example.get(name, [])
-    side = _side(values)
-    if not side:
-        return [others[:_COLUMNS], _short(values)[:_COLUMNS]]
-    pixels = np.asarray(values, np.float64).reshape(side, side, -1).mean(axis=2)
-    wide = min(side, _COLUMNS)
-    small = _shrunk(pixels, rows=(wide + 1) // 2, columns=wide)
+    pixels = np.asarray(example[name], np.float64).reshape(shape)[:, :, :3].mean(axis=2)
+    height, width = pixels.shape
+    longest = max(height, width, _COLUMNS)
+    rows, columns = (math.ceil(side * _COLUMNS / longest) for side in (height / 2, width))
+    small = _shrunk(pixels, rows=rows, columns=columns)
     low, high = float(small.min()), float(small.max())
     shades = ((small - low) / ((high - low) or 1.0) * (len(_SHADES) - 1)).round().astype(int)
     return [others[:_COLUMNS], *("".join(_SHADES[shade] for shade in line) for line in shades)]
 
 
 def _shrunk(pixels: npt.NDArray[Any], *, rows: int, columns: int) -> npt.NDArray[Any]:
-    """Means over equal parts; a character is twice as high as wide."""
-    parts = np.array_split(pixels, rows, axis=0)
-    lines = [part.mean(axis=0) for part in parts]
-    return np.array([[cell.mean() for cell in np.array_split(line, columns)] for line in lines])
+    """Means over parts as equal as can be; a character is twice as high as wide."""
+    lines = [part.mean(axis=0) for part in np.split(pixels, _cuts(len(pixels), rows))]
+    return np.array([[cell.mean() for cell in np.split(line, _cuts(len(line), columns))] for line in lines])
 
 
-def _side(feature: Feature) -> int:
-    """The side of the square picture that these numbers may be, grey or in three colours; otherwise 0."""
-    if isinstance(feature, list):
-        return 0
-    for channels in (1, 3):
-        side = math.isqrt(len(feature) // channels)
-        if side >= _SMALLEST and side * side * channels == len(feature):
-            return side
-    return 0
+def _cuts(length: int, parts: int) -> list[int]:
+    return [length * n // parts for n in range(1, parts)]
 
 
 def _short(values: Any) -> str:

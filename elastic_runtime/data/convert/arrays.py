@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elastic_runtime.data import storage
-from elastic_runtime.data.convert.request import ConvertRequest
+from elastic_runtime.data.convert.request import ConvertRequest, Picture
 from elastic_runtime.data.convert.rows import Row, Source, open_plain
 from elastic_runtime.data.convert.schema import Column, Kind, select
 from elastic_runtime.data.example import encode
@@ -28,6 +28,8 @@ from elastic_runtime.errors import InputError
 Array = npt.NDArray[Any]
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _KINDS = {"b": Kind.INT, "i": Kind.INT, "u": Kind.INT, "f": Kind.FLOAT, "S": Kind.BYTES, "U": Kind.BYTES}
+_SMALLEST_PICTURE = 8
+"""Fewer numbers beside or below each other are rather a table."""
 _NPZ_DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -58,6 +60,7 @@ def open_arrays(request: ConvertRequest) -> Source:
         _Encoder(typed),
         total,
         unit="row",
+        pictures={c.feature: shape for c, a in zip(typed, chosen, strict=True) if (shape := _picture(c, a))},
     )
 
 
@@ -120,6 +123,13 @@ def _typed(column: Column, array: Array, source: str) -> Column:
     if column.kind and column.kind not in allowed:
         raise InputError(f"array {column.origin!r} of {array.dtype} is no {column.kind}", where=source)
     return column.of(natural)
+
+
+def _picture(column: Column, array: Array) -> Picture | None:
+    """What a row of numbers shows, if it has the form of one: two dimensions, or a third of colours."""
+    height, width, colours = (*array.shape[1:], 1, 1)[:3] if array.ndim in (3, 4) else (0, 0, 0)
+    is_one = min(height, width) >= _SMALLEST_PICTURE and colours in (1, 3, 4)
+    return (height, width, colours) if is_one and column.kind is not Kind.BYTES else None
 
 
 def _cast(value: Any, kind: Kind | None) -> Any:

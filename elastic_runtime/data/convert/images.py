@@ -28,7 +28,10 @@ def open_images(request: ConvertRequest) -> Source:
     mode = request.image_mode or ("L" if first.mode in ("1", "L") else "RGB")
     size = parse_size(request.image_size) or first.size
     encoder = _Encoder(mode, size, scale=bool(request.image_size))
-    return Source([file for file, _, _ in files], _rows(files), encoder, total=len(files), unit="image")
+    width, height = size
+    pictures = {"image": (height, width, 1 if mode == "L" else 3)}
+    names = [file for file, _, _ in files]
+    return Source(names, _rows(files), encoder, total=len(files), unit="image", pictures=pictures)
 
 
 @dataclass(frozen=True)

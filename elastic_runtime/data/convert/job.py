@@ -43,7 +43,9 @@ def convert(request: ConvertRequest, progress: Progress | None = None) -> Conver
             raise InputError(what, where=request.source)
         staging.commit(files)
     rejects_file = staging.rejects_file if rejects else ""
-    return ConvertResult(records, len(files), rejects, rejects_file, time.monotonic() - began)
+    return ConvertResult(
+        records, len(files), rejects, rejects_file, time.monotonic() - began, source.pictures
+    )
 
 
 def _shards(source: Source, split: Split, request: ConvertRequest, staging: Staging) -> Iterator[Shard]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from elastic_runtime.errors import InputError, nearest
 
+Picture: TypeAlias = tuple[int, int, int]
+"""Height, width and number of colours, in this order, of a feature that is a flattened picture."""
 KINDS = ("arrays", "csv", "images", "jsonl", "tfrecord")
 
 
@@ -63,3 +67,4 @@ class ConvertResult:
     rejects: int
     rejects_file: str
     seconds: float
+    pictures: Mapping[str, Picture] = field(default_factory=dict)

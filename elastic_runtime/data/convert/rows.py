@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from elastic_runtime.data import storage
+from elastic_runtime.data.convert.request import Picture
 from elastic_runtime.data.trouble import told
 from elastic_runtime.errors import InputError
 
@@ -35,6 +36,7 @@ class Source:
     encode: Callable[[Any], bytes]
     total: int | None = None
     unit: str = "line"
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
 
 
 @contextlib.contextmanager

@@ -92,32 +92,83 @@ def test_what_cannot_be_converted_is_refused(tmp_path: Path, given: dict[str, An
         converted(tmp_path, **given)
 
 
-def page_of(tmp_path: Path, *records: bytes) -> str:
+def page_of(tmp_path: Path, *records: bytes, pictures: dict[str, Any] | None = None) -> str:
     with Writer(str(tmp_path / "data-00000")) as writer:
         for record in records:
             writer.write(record)
-    return samples_page("here", [Part("", str(tmp_path), len(records), 1)], 0)
+    return samples_page("here", [Part("", str(tmp_path), len(records), 1)], 0, pictures)
 
 
 def test_a_picture_is_drawn_as_it_looks(tmp_path: Path) -> None:
     picture = np.zeros((20, 20), np.float32)
     picture[:, 10:] = 255
-    page = page_of(tmp_path, encode({"image": picture, "label": 3}))
+    page = page_of(tmp_path, encode({"image": picture, "label": 3}), pictures={"image": (20, 20, 1)})
     drawn = [line for line in page.splitlines() if "█" in line]
     assert set(drawn) == {" " * 10 + "█" * 10}
     assert len(drawn) == 10
     assert "label 3" in page
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (28, 28), (32, 32, 3), (101, 101)])
+@pytest.mark.parametrize(
+    "shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (101, 101, 4), (480, 640, 3), (900, 9, 1), (9, 900, 1)]
+)
 def test_pictures_of_all_sizes_fit(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    page = page_of(tmp_path, *[encode({"image": np.random.default_rng(1).random(shape)})] * 6)
-    block = re.findall(r"```\n(.*?)```", page, re.DOTALL)[0]
+    records = [encode({"image": np.random.default_rng(1).random(shape)})] * 6
+    block = re.findall(r"```\n(.*?)```", page_of(tmp_path, *records, pictures={"image": shape}), re.DOTALL)[0]
     assert all(len(line) <= 58 for line in block.splitlines())
+    assert len(block.splitlines()) <= 3 * 16
     assert "█" in block
 
 
 def test_records_of_one_shade_of_no_shape_and_of_no_example_have_a_page_too(tmp_path: Path) -> None:
-    assert "░" not in page_of(tmp_path, encode({"image": np.zeros(784, np.float32)}))
+    black = encode({"image": np.zeros(784, np.float32)})
+    assert "░" not in page_of(tmp_path, black, pictures={"image": (28, 28, 1)})
     assert "no `tf.train.Example`" in page_of(tmp_path, b"\xff\xff")
     assert "0 records" in samples_page("here", [Part("", str(tmp_path), 0, 0)], 0)
+
+
+def half_black(shape: tuple[int, ...]) -> Any:
+    """The right half of it is white."""
+    picture = np.zeros(shape, np.uint8)
+    picture[:, shape[1] // 2 :] = 255
+    return picture
+
+
+def halves(page: str) -> set[str]:
+    return {line for line in page.splitlines() if line.endswith("█")}
+
+
+@pytest.mark.parametrize(
+    ("given", "lines", "kept"),
+    [({}, 11, "480x640x3"), ({"image_size": "32x48", "image_mode": "L"}, 10, "32x48x1")],
+)
+def test_a_photograph_is_drawn_in_its_own_proportions(
+    tmp_path: Path, given: dict[str, str], lines: int, kept: str
+) -> None:
+    from PIL import Image
+
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    Image.fromarray(half_black((480, 640, 3))).save(tmp_path / "photos" / "cat" / "1.png")
+    dataset, page, _ = converted(tmp_path, source=str(tmp_path / "photos"), format="images", **given)
+    assert {(line[:13], line[15:]) for line in halves(page)} == {(" " * 13, "█" * 13)}
+    assert sum(line.endswith("█") for line in page.splitlines()) == lines
+    assert dataset.metadata["shapes"] == {"image": kept}
+
+
+def test_of_arrays_what_has_the_form_of_a_picture_is_drawn_and_long_rows_are_not(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz", x=half_black((10, 28))[None], flat=np.ones((1, 784)), pair=np.ones((1, 2, 9))
+    )
+    dataset, page, _ = converted(tmp_path, source=str(tmp_path / "a.npz"))
+    assert halves(page) == {" " * 14 + "█" * 14}
+    assert dataset.metadata["shapes"] == {"x": "10x28x1"}
+    np.savez(tmp_path / "b.npz", flat=np.ones((1, 784)))
+    dataset, page, _ = converted(tmp_path, source=str(tmp_path / "b.npz"))
+    assert "784 values" in page
+    assert "shapes" not in dataset.metadata
+
+
+def test_digits_are_drawn(tmp_path: Path) -> None:
+    dataset, page, _ = converted(tmp_path, format="mnist")
+    assert dataset.metadata["shapes"] == {"image": "28x28x1"}
+    assert page.count("█") > 100
