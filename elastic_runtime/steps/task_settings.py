@@ -1,7 +1,8 @@
 """What was set on a pipeline's task the ordinary way, as options of the job whose pods it is meant for.
 
 KFP hands it over as fragments of a pod (`dsl.TaskConfig`). Workers and parameter servers get all of it;
-accelerators go to workers only, and what the job's own options say wins. A limit on CPU or memory alone is
+accelerators go to workers only, and what the job's own options say wins; `cluster_spec_json` does so entry by
+entry, for it may be about something else. A limit on CPU or memory alone is
 the request, too, as Kubernetes takes it: the job's default request may be above it. Of volumes, claims and
 folders of the node become the job's `volume`; others, such as secrets, go into the pods as they are. Locally
 nothing is handed over.
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 _GPU = "/gpu"
 _WITH_A_REQUEST = ("cpu", "memory", "ephemeral-storage")
 _ROLES = ("worker", "ps")
+_NAMED_BY = {"env": "name", "volumes": "name", "volumeMounts": "mountPath"}
 
 
 class TaskSettings(Protocol):
@@ -31,16 +33,17 @@ class TaskSettings(Protocol):
 
 
 def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[str, object]:
-    """The options that a task's settings amount to, without those that are given already."""
+    """The options that a task's settings amount to, without what is given already."""
     if task is None:
         return {}
-    options = {
+    options: dict[str, object] = {
         **_resources(task.resources or {}, given),
         "volume": _volumes(task.volumes or [], task.volume_mounts or []),
         "node_selector": _pairs(task.node_selector or {}),
-        "cluster_spec_json": _pod_specs(task),
     }
-    return {name: value for name, value in options.items() if value and name not in given}
+    options = {name: value for name, value in options.items() if value and name not in given}
+    pod_spec = _pod_spec(task)
+    return options | {"cluster_spec_json": _beside(pod_spec, given)} if pod_spec else options
 
 
 def _resources(resources: Mapping[str, Mapping[str, str]], given: Mapping[str, object]) -> dict[str, str]:
@@ -74,14 +77,41 @@ def _volume(volume: Mapping[str, Any], mount: Mapping[str, Any]) -> str:
     return _pairs({key: value for key, value in keys.items() if value})
 
 
-def _pod_specs(task: TaskSettings) -> str:
+def _pod_spec(task: TaskSettings) -> dict[str, Any]:
     volumes = [volume for volume in task.volumes or [] if not _is_an_option(volume)]
     names = {volume["name"] for volume in volumes}
     mounts = [mount for mount in task.volume_mounts or [] if mount["name"] in names]
     parts = {"env": task.env, "tolerations": task.tolerations, "affinity": task.affinity}
     parts |= {"volumes": volumes, "volumeMounts": mounts}
-    wanted = {name: value for name, value in parts.items() if value}
-    return json.dumps({f"{role}_pod_spec": wanted for role in _ROLES}) if wanted else ""
+    return {name: value for name, value in parts.items() if value}
+
+
+def _beside(pod_spec: Mapping[str, Any], given: Mapping[str, object]) -> str:
+    """A pod's fragment for each role, beside the `cluster_spec_json` that is given, if one is."""
+    text = str(given.get("cluster_spec_json") or "{}")
+    try:
+        sections = json.loads(text)
+        for role in _ROLES:
+            own = sections.get(f"{role}_pod_spec", {})
+            sections[f"{role}_pod_spec"] = own | _unnamed(pod_spec, own, sections.get("pod_spec", {}))
+    except (ValueError, TypeError, AttributeError):
+        return text  # whoever reads it says what is wrong with it
+    return json.dumps(sections)
+
+
+def _unnamed(
+    pod_spec: Mapping[str, Any], own: Mapping[str, Any], of_all: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the role's own fragment and that of all pods leave of each part, and then the former's."""
+    left = {}
+    for part, value in pod_spec.items():
+        if isinstance(value, list):
+            name = _NAMED_BY.get(part, "")
+            taken = {entry.get(name) for place in (own, of_all) for entry in place.get(part, []) if name}
+            left[part] = [entry for entry in value if entry.get(name) not in taken] + own.get(part, [])
+        elif part not in own and part not in of_all:
+            left[part] = value
+    return left
 
 
 def _pairs(values: Mapping[str, str]) -> str:

@@ -68,3 +68,10 @@ def test_a_job_named_by_its_run_is_judged_by_all_else() -> None:
     given = {"model_def": "a.b", "training_data": "/data", "job_name": "mnist-{{$.run}}"}
     with pytest.raises(InputError, match="--num_workers"):
         options.check(given | {"num_workers": -1})
+
+
+def test_a_default_that_is_given_counts_as_not_given_unless_it_is_written_in_another_way() -> None:
+    default = {"worker_resource_request": "cpu=1,memory=4096Mi"}
+    other = {"worker_resource_request": "cpu=1,memory=4Gi"}
+    assert options.chosen(default) == {}, "an engine passes it, too, if nobody has given it"
+    assert options.chosen(other) == other

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from kfp.dsl import TaskConfig
 
+from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.objects import Blueprint
 from elastic_runtime.platform.pods import PodSpec, Role
 from elastic_runtime.spec.arguments import parse
@@ -94,3 +97,42 @@ def test_a_volume_of_another_kind_is_in_the_pods_as_it_was_on_the_task() -> None
         assert [(v.name, v.secret.secret_name) for v in made.spec.volumes if v.secret] == [("login", "login")]
         [mount] = [m for m in made.spec.containers[0].volume_mounts if m.name == "login"]
         assert (mount.mount_path, mount.read_only) == ("/login", True)
+
+
+def variables(pod: Any) -> dict[str, str]:
+    return {variable.name: variable.value for variable in pod.spec.containers[0].env}
+
+
+def test_a_cluster_spec_of_the_jobs_own_goes_before_the_tasks_settings_and_leaves_the_others() -> None:
+    own = {
+        "pod_spec": {"env": [{"name": "FOR_ALL", "value": "job"}], "labels": {"team": "a"}},
+        "worker_pod_spec": {
+            "env": [{"name": "FOR_WORKERS", "value": "job"}],
+            "tolerations": [{"key": "mine"}],
+            "affinity": {"nodeAffinity": {}},
+        },
+    }
+    task = TaskConfig(
+        env=[{"name": name, "value": "task"} for name in ("FOR_ALL", "FOR_WORKERS", "MORE")],
+        tolerations=[{"key": "pool"}],
+        affinity={"podAntiAffinity": {}},
+    )
+    job = JOB | {"cluster_spec_json": json.dumps(own)}
+    blueprint = Blueprint.of(parse("train", arguments(job | from_task(task, job))).spec)
+    worker, server = (blueprint.pod(PodSpec("p", "j", role, 0, ("true",))) for role in (Role.WORKER, Role.PS))
+    wanted = {"FOR_ALL": "job", "FOR_WORKERS": "job", "MORE": "task"}
+    assert variables(worker).items() >= wanted.items()
+    assert variables(server).items() >= (wanted | {"FOR_WORKERS": "task"}).items()
+    assert [toleration.key for toleration in worker.spec.tolerations][-2:] == ["pool", "mine"]
+    assert worker.spec.affinity.node_affinity
+    assert not worker.spec.affinity.pod_anti_affinity
+    assert server.spec.affinity.pod_anti_affinity
+    assert worker.metadata.labels["team"] == server.metadata.labels["team"] == "a"
+
+
+@pytest.mark.parametrize("wrong", ["{", "[]", '{"pod_spec": 5}', '{"worker_pod_spec": {"env": [5]}}'])
+def test_a_cluster_spec_that_is_wrong_is_refused_as_such(wrong: str) -> None:
+    job = JOB | {"cluster_spec_json": wrong}
+    settings = from_task(TaskConfig(env=[{"name": "A", "value": "b"}]), job)
+    with pytest.raises(InputError, match="--cluster_spec_json"):
+        Blueprint.of(parse("train", arguments(job | settings)).spec)
