@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elastic_runtime.data import readers as data
 from elastic_runtime.data import storage
-from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.errors import ElasticError, InputError, Unavailable
 from elastic_runtime.master import journal
 from elastic_runtime.master.job import (
     EVALUATION,
@@ -142,7 +142,7 @@ def _look(origin: str, params: dict[str, str]) -> list[data.Source]:
     """What is wrong with the data is bad input as long as nothing has been started."""
     try:
         return data.open_reader(origin, params).sources()
-    except InputError:
+    except (InputError, Unavailable):
         raise
     except ElasticError as problem:
         raise InputError(problem.what, where=problem.where, remedy=problem.remedy) from problem

@@ -22,8 +22,9 @@ GONE_SECONDS = 120
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 GOES_ON = r"goes on where it was left: [1-9]\d* records done"
 EAT = """
-pythons() { for each in /proc/[0-9]*; do case $(readlink $each/exe) in *python*) echo ${each#/proc/}; esac; done; }
-step=$(pythons | sort -n | head -1)
+step=$(for each in /proc/[0-9]*; do
+  case $(readlink $each/exe) in *python*) echo ${each#/proc/}; esac
+done | sort -n | head -1)
 while kill -0 $step; do
   (head -c 20000000 /dev/zero; sleep 60) | tail -c 20000000 >/dev/null &
   sleep 0.1

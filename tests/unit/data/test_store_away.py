@@ -22,8 +22,12 @@ from elastic_runtime.data.recordio import Writer
 from elastic_runtime.data.recordio.index import Index
 from elastic_runtime.data.trouble import may_pass
 from elastic_runtime.errors import ElasticError, InputError, Unavailable
+from elastic_runtime.master.prepare import find_sources
+from elastic_runtime.spec.job import JobSpec
 
-TEMPLATE = Path(__file__).parents[3] / "manifests" / "argo" / "elasticdl-convert.yaml"
+ROOT = Path(__file__).parents[3]
+TEMPLATE = ROOT / "manifests" / "argo" / "elasticdl-convert.yaml"
+MODEL = ROOT / "model_zoo" / "mnist" / "mnist_functional_api.py"
 
 
 @contextmanager
@@ -173,3 +177,12 @@ def test_the_conversion_step_ends_with_a_code_that_lets_it_be_run_again(store, t
     final = re.findall(r"lastRetry.exitCode not in \[(.*)\]", TEMPLATE.read_text())[0]
     codes = [InputError.exit_code, ElasticError.exit_code, Unavailable.exit_code]
     assert [f"'{code}'" in final for code in codes] == [True, True, False]
+
+
+def test_a_job_whose_data_is_away_when_it_begins_may_be_tried_again(store) -> None:
+    with answering(503) as address:
+        store(address)
+        given = {"job_name": "j", "model_def": str(MODEL), "training_data": "s3://bucket/data"}
+        spec = JobSpec.make(given, [])
+        with pytest.raises(Unavailable):
+            find_sources(spec)
