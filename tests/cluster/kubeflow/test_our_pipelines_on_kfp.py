@@ -4,10 +4,13 @@ compiler takes them (P7), and the pages that they leave there, looked at.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from pipelines.sweep import TRAININGS
 from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp, requirements
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.trainings import granted
+from tests.cluster.kubeflow.trainings import KINDS, granted
 from tests.looks import browser as looks
 from tests.looks.browser import Browser
 from tests.looks.pages import framed, markdown
@@ -30,47 +33,71 @@ SECONDS = 900
 JOB = re.compile(r"\bjob (\S+): ParameterServerStrategy")
 
 
-def started(
-    pipelines: kfp.Kfp, name: str, folder: Path, *words: str
-) -> tuple[Ended, subprocess.CompletedProcess[str]]:
-    """The run that the command of this pipeline has made, when both have ended."""
-    ran = subprocess.run(
-        [sys.executable, ROOT / "pipelines" / f"{name}.py", "--engine=kfp", *words],
-        env=pipelines.environment(),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    number = re.search(r"^run (\S+) is started: ", ran.stderr, re.MULTILINE)
-    assert number, ran.stderr
-    with connected(pipelines) as client:
-        return Ended.of(pipelines, client, number[1], seconds=60), ran
+@dataclass
+class Command:
+    """One that was given at a terminal, and goes on."""
 
+    pipelines: kfp.Kfp
+    name: str
+    process: subprocess.Popen[str]
 
-def succeeded(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> Ended:
-    return finished(pipelines, name, folder, *words)[0]
+    @functools.cached_property
+    def ended(self) -> tuple[Ended, str, str]:
+        """The run that it has made, and what it has printed, when both have ended."""
+        told, said = self.process.communicate(timeout=SECONDS)
+        number = re.search(r"^run (\S+) is started: ", said, re.MULTILINE)
+        assert number, said
+        with connected(self.pipelines) as client:
+            return Ended.of(self.pipelines, client, number[1], seconds=60), told, said
 
-
-def finished(pipelines: kfp.Kfp, name: str, folder: Path, *words: str) -> tuple[Ended, str]:
-    """A run that has succeeded, and the results that the command has told."""
-    found, ran = started(pipelines, name, folder, *words)
-    assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}{found.report()}"
-    assert re.search(rf"^{name.replace('_', '-')} succeeded in ", ran.stdout, re.MULTILINE), ran.stdout
-    return found, ran.stdout
+    def succeeded(self) -> Ended:
+        """The run, which has."""
+        found, told, said = self.ended
+        assert self.process.returncode == 0, f"{told}{said}{found.report()}"
+        assert re.search(rf"^{self.name.replace('_', '-')} succeeded in ", told, re.MULTILINE), told
+        return found
 
 
 @pytest.fixture(scope="module")
-def mnist_and_results(
+def commands(
     pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Ended, str]:
-    return finished(pipelines, "mnist", tmp_path_factory.mktemp("mnist"))
+) -> Iterator[dict[str, Command]]:
+    """All that are tried here, given at the same time."""
+    registry = pipelines.cluster.site.registry
+    sizes = [f"--set=train.{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
+    sizes += [f"--set=train.{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
+    place = [f"--param=repository={registry}/me/digits", f"--param=insecure_registries={registry}"]
+    words = {
+        "mnist": ["mnist", f"--param=image_name={our_image}", *sizes],
+        "own_image": ["own_image", f"--param=base_image={registry}/{our_image}", *place, *sizes],
+        "census": ["census"],
+        "sweep": ["sweep"],
+        "failing": ["mnist", "--set=convert.source=/nowhere"],
+    }
+    given = dict[str, Command]()
+    with granted(pipelines):
+        for called, (name, *options) in words.items():
+            process = subprocess.Popen(
+                [sys.executable, ROOT / "pipelines" / f"{name}.py", "--engine=kfp", *options],
+                env=pipelines.environment(),
+                cwd=tmp_path_factory.mktemp(called),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            given[called] = Command(pipelines, name, process)
+        try:
+            yield given
+        finally:
+            for command in given.values():
+                command.process.kill()
+                command.process.communicate()
 
 
 @pytest.fixture(scope="module")
-def mnist(mnist_and_results: tuple[Ended, str]) -> Ended:
-    return mnist_and_results[0]
+def mnist(commands: dict[str, Command]) -> Ended:
+    """Trained on pods."""
+    return commands["mnist"].succeeded()
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +134,9 @@ def test_p7_the_mnist_pipeline_succeeds_and_its_metrics_and_pages_are_kept(mnist
 
 
 def test_the_command_tells_the_metrics_and_where_report_and_model_are(
-    mnist_and_results: tuple[Ended, str],
+    commands: dict[str, Command],
 ) -> None:
-    run, told = mnist_and_results
+    run, told, _ = commands["mnist"].ended
     for step, kinds in {"train": {"Model", "Metrics", "HTML"}, "evaluate": {"Metrics", "HTML"}}.items():
         for kind in kinds:
             [made] = run.artifacts(step, f"system.{kind}")
@@ -159,31 +186,25 @@ def test_a_table_read_from_s3_is_drawn_and_asks_for_nothing(
         assert shown.run("document.querySelectorAll('td').length") > 0
 
 
-def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themselves(
-    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
-) -> None:
-    sizes = [f"{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
-    sizes += [f"{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
-    words = [f"--param=image_name={our_image}", *(f"--set=train.{size}" for size in sizes)]
-    with granted(pipelines):
-        run = succeeded(pipelines, "mnist", tmp_path, *words)
-    [pod] = run.pods("train")
-    assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in run.said(pod))
-    [model] = run.artifacts("train", "system.Model")
-    assert f"{model.key}/model.keras" in pipelines.store.keys(f"{model.key}/")
-    assert accuracy(run, "evaluate") > 0.5
+def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themselves(mnist: Ended) -> None:
+    [pod] = mnist.pods("train")
+    assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in mnist.said(pod))
+    [model] = mnist.artifacts("train", "system.Model")
+    assert f"{model.key}/model.keras" in mnist.pipelines.store.keys(f"{model.key}/")
+    left = mnist.pipelines.namespace.get(KINDS, f"--selector=elasticdl_job_name={job_name(mnist.number)}")
+    assert [each["metadata"]["name"] for each in left["items"] if _is_the_jobs(each)] == []
+
+
+def _is_the_jobs(found: Any) -> bool:
+    """The pod of the step bears the label, too, and is the run's."""
+    return str(found["metadata"]["name"]).startswith("elasticdl-")
 
 
 def test_the_pipeline_that_builds_its_image_trains_and_evaluates_in_it(
-    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+    pipelines: kfp.Kfp, commands: dict[str, Command]
 ) -> None:
     registry = pipelines.cluster.site.registry
-    sizes = [f"{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
-    sizes += [f"{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
-    words = [f"--param=base_image={registry}/{our_image}", *(f"--set=train.{size}" for size in sizes)]
-    words += [f"--param=repository={registry}/me/digits", f"--param=insecure_registries={registry}"]
-    with granted(pipelines):
-        run = succeeded(pipelines, "own_image", tmp_path, *words)
+    run = commands["own_image"].succeeded()
     [build] = run.pods("build-image")
     [made] = re.findall(rf"the image is ({registry}/me/digits@sha256:\w{{64}}): ", "\n".join(run.said(build)))
     for step in ("train", "evaluate"):
@@ -196,9 +217,9 @@ def test_the_pipeline_that_builds_its_image_trains_and_evaluates_in_it(
 
 
 def test_p7_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_prediction(
-    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+    pipelines: kfp.Kfp, commands: dict[str, Command]
 ) -> None:
-    run = succeeded(pipelines, "census", tmp_path)
+    run = commands["census"].succeeded()
     assert accuracy(run, "train") > 0.5
     assert accuracy(run, "evaluate") > 0.5
     [judged] = run.artifacts("evaluate", "system.Metrics")
@@ -211,24 +232,28 @@ def test_p7_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_predi
 
 
 def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_named(
-    pipelines: kfp.Kfp, our_image: str, tmp_path: Path
+    pipelines: kfp.Kfp, commands: dict[str, Command]
 ) -> None:
-    run = succeeded(pipelines, "sweep", tmp_path)
+    run = commands["sweep"].succeeded()
     said = ["\n".join(run.said(pod)) for number in ("", "-2", "-3") for pod in run.pods(f"train{number}")]
     named = [JOB.search(text) for text in said]
-    times = [times_of(run.pods(f"train{number}")[-1]) for number in ("", "-2", "-3")]
-    assert max(began for began, _ in times) < min(ended for _, ended in times), times
+    times = sorted(times_of(run.pods(f"train{number}")[-1]) for number in ("", "-2", "-3"))
+    assert any(began < ended for (_, ended), (began, _) in itertools.pairwise(times)), times
     assert {each[1] for each in named if each} == {job_name(f"{name}-{run.number}") for name in TRAININGS}
     [table] = run.artifacts("compare", "system.Markdown")
     rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|$", pipelines.store.read(table.key).decode(), re.MULTILINE)
     assert {name for name, _ in rows} == {*TRAININGS}
+    best = max(rows, key=lambda row: float(row[1]))[0]
+    told = commands["sweep"].ended[1]
+    assert re.search(rf"^compare +Output: {best}$", told, re.MULTILINE), told
     assert min(float(accuracy) for _, accuracy in rows) > 0.5
 
 
-def test_the_command_says_why_a_run_failed(pipelines: kfp.Kfp, our_image: str, tmp_path: Path) -> None:
-    run, ran = started(pipelines, "mnist", tmp_path, "--set=convert.source=/nowhere")
-    assert (ran.returncode, run.state) == (1, "FAILED"), f"{ran.stdout}{ran.stderr}{run.report()}"
+def test_the_command_says_why_a_run_failed(commands: dict[str, Command]) -> None:
+    run, told, complained = commands["failing"].ended
+    ended = commands["failing"].process.returncode, run.state
+    assert ended == (1, "FAILED"), f"{told}{complained}{run.report()}"
     [pod] = run.pods("convert")
     reason = run.said(pod)[-1].removeprefix("error: ")
     assert "/nowhere" in reason
-    assert ran.stderr.splitlines()[-1] == f"error: run {run.number}: the pipeline failed: convert: {reason}"
+    assert complained.splitlines()[-1] == f"error: run {run.number}: the pipeline failed: convert: {reason}"
