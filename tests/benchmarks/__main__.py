@@ -26,6 +26,7 @@ BENCHMARKS = (
     "ledger",
     "priorities",
     "pipeline_steps",
+    "kubeflow_steps",
     "checks",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"

@@ -52,9 +52,7 @@ was for memory, these may be killed with it and the log ends without a word; the
 |---|---|---|---|--:|--:|
 {faults}
 
-## What a step costs
-
-{cost}
+What a step costs there is among the [benchmarks](benchmarks.md#kubeflow-steps).
 
 Measured on {day}: {machine}.
 """
@@ -114,7 +112,6 @@ class KubeflowTable:
     def __init__(self) -> None:
         self.actions: list[Action] = []
         self.faults: list[Fault] = []
-        self.cost = ""
 
     def action(self, done: str, run: TrainingRun) -> Action:
         """What a user does to a run, from now on."""
@@ -139,7 +136,6 @@ class KubeflowTable:
                 release=RELEASE,
                 actions=_renewed(_under("## What the user does", before), actions, key=1),
                 faults=_renewed(_under("## What befalls", before), faults, key=2),
-                cost=self.cost or _under("## What a step costs", before).partition("Measured on")[0].strip(),
                 day=f"{datetime.now(UTC):%Y-%m-%d}",
                 machine=f"{cores} cores, {memory} GiB of memory, {system}, load {os.getloadavg()[2]:.0f}",
             )
