@@ -14,6 +14,7 @@ from typing import Any
 from kfp import Client, dsl
 
 from components import clean_up
+from tests.benchmarks.bare.kubeflow_chain import chain
 from tests.benchmarks.rows import Row
 from tests.cluster.kit import kfp, kfp_images, kit, objects
 from tests.cluster.kit.site import free_site
@@ -21,18 +22,12 @@ from tests.cluster.kubeflow.ended import connected
 
 STEPS, TURNS, OWN_TIMES = 4, 3, 5
 SECONDS = 900
-PYTHON = "python:3.11"
 TIMED = f"""began=$(date +%s%N)
 for n in $(seq {OWN_TIMES}); do
   python -m elastic_runtime.steps clean_up --job_name=never-was >/dev/null 2>&1 || exit 1
 done
 echo $(( ($(date +%s%N) - began) / 1000000 ))
 """
-
-
-@dsl.component(base_image=PYTHON, install_kfp_package=False)
-def follow(number: int) -> int:
-    return number + 1
 
 
 def run() -> list[Row]:
@@ -48,7 +43,7 @@ def _rows(pipelines: kfp.Kfp) -> Iterator[Row]:
     plain, image = kfp_images.python(pipelines.cluster), kfp_images.elasticdl(pipelines.cluster)
     timed = objects.pod("own", image, "sh", "-c", TIMED, serviceAccountName="pipeline-runner")
     own = int(pipelines.namespace.output(timed)) / 1000 / OWN_TIMES
-    chains = {True: _ours, False: lambda steps: _plain(steps, plain)}
+    chains = {True: _ours, False: lambda steps: chain(steps, plain)}
     took: dict[bool, list[float]] = {True: [], False: []}
     with connected(pipelines) as client:
         for side in (False, True, True, False) * ((TURNS + 1) // 2):
@@ -66,16 +61,6 @@ def _ours(steps: int) -> Any:
         for _ in range(steps):
             task = clean_up(job_name="never-was").set_caching_options(enable_caching=False)
             before = task.after(before) if before else task
-
-    return pipeline
-
-
-def _plain(steps: int, image: str) -> Any:
-    @dsl.pipeline(name=f"chain-of-{steps}")
-    def pipeline():
-        number = follow(number=0).set_container_image(image)
-        for _ in range(steps - 1):
-            number = follow(number=number.output).set_container_image(image)
 
     return pipeline
 
