@@ -46,6 +46,7 @@ class Checkpoints:
         self._ledger_at, self._saved, self._passed_over = ledger_at, saved, passed_over
         self._due: int | None = None
         self._task: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
         self._told_slow = False
 
     def tidy(self) -> None:
@@ -99,19 +100,26 @@ class Checkpoints:
 
     async def save_now(self, home: Home) -> int | None:
         """Write the present state; None if it could not be."""
-        await self.settled()
-        try:
-            version = await home.snapshot()
-        except ElasticError as problem:
-            log.warning("no checkpoint could be taken: %s", problem)
-            return None
-        return version if await self._write(version, home) else None
+        async with self._writing:
+            try:
+                version = await home.snapshot()
+            except ElasticError as problem:
+                log.warning("no checkpoint could be taken: %s", problem)
+                return None
+            if not await self._write(version, home):
+                return None
+            if self._due is not None and self._due <= version:  # later it would take the newest one's place
+                self._passed_over(self._due)
+                self._due = None
+            return version
 
     async def _write_all(self, home: Home) -> None:
         try:
             while self._due is not None:
-                version, self._due = self._due, None
-                await self._write(version, home)
+                async with self._writing:
+                    if self._due is not None:
+                        version, self._due = self._due, None
+                        await self._write(version, home)
         except ElasticError as problem:  # the checkpoint is there, but not in the journal, or older ones stay
             log.warning("%s", problem)
 

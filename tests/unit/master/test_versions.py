@@ -48,6 +48,9 @@ class OneHolder:
     async def drop_snapshot(self, version):
         self.dropped.append(version)
 
+    async def snapshot(self):
+        return 15
+
 
 def begun(folder, said, durable):
     """What is kept of a model that is saved each ten versions."""
@@ -186,3 +189,29 @@ def test_what_a_checkpoint_stands_in_for_is_let_go_once_the_next_master_would_kn
         ([10], [10], ["version-10", "version-20"]),
         ([10, 20], [10, 20], ["version-20"]),
     )
+
+
+@pytest.mark.parametrize(("due", "newest"), [(10, 15), (20, 20)])
+def test_what_is_due_while_the_present_state_is_saved_never_takes_the_place_of_a_newer_one(
+    tmp_path, due, newest
+):
+    async def found():
+        versions = begun(tmp_path, [], nothing)
+        versions.home = home = OneHolder()
+        home.may_end.clear()
+        versions._job.reach(due - 1)
+        saving = asyncio.create_task(versions.save_now())
+        async with asyncio.timeout(60):
+            await home.writes.wait()
+            versions.reached(due)
+            for _ in range(3):  # whoever does not wait begins to write
+                await asyncio.sleep(0)
+            growing = len([*tmp_path.iterdir()])
+            home.may_end.set()
+            await saving
+            await versions.checkpoints.settled()
+            await asyncio.sleep(0)  # lets the task that drops the snapshot begin
+        return growing, versions._job.saved_version, home.dropped
+
+    assert asyncio.run(found()) == (1, newest, [due])
+    assert [path.name for path in tmp_path.iterdir()] == [f"version-{newest}"]
