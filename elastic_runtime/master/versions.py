@@ -49,7 +49,7 @@ class Versions:
         self._job, self._tell, self._tasks, self._narrator = job, tell, tasks, narrator
         self._durable, self._news, self._fail = durable, news, fail
         self._needed: dict[int, set[str]] = {}  # snapshots, and what for
-        self._senders: frozenset[str] = frozenset()
+        self._senders: frozenset[str] | None = None  # as the model's holders were told; None: not yet
         spec = job.spec
         self.checkpoints = Checkpoints(
             Path(spec.checkpoint_dir).absolute(),
@@ -103,6 +103,7 @@ class Versions:
         """After a restart of the master: the era goes on."""
         if self._job.era and not isinstance(self.home, StaticHome):
             self.home.resume(self._job.era, self._job.origin)
+            self.senders_changed()
         if self._job.evaluation is not None:
             self._needed = {version: {"evaluation"} for version in self._job.evaluation.snapshots()}
 
@@ -148,7 +149,8 @@ class Versions:
 
     def senders_changed(self) -> None:
         """Parameter servers wait for gradients of those who hold training leases, and for no others."""
-        senders = frozenset(self._job.machines[TRAINING].training_workers())
+        training = self._job.machines.get(TRAINING)
+        senders = frozenset(training.training_workers() if training else ())
         if senders != self._senders:
             self._senders = senders
             self._tasks.spawn(self.home.set_senders(sorted(senders)))
@@ -175,7 +177,7 @@ class Versions:
         """A consistent model is there: the ledger goes back with it, and work may be handed out."""
         effects = self._job.begin_era(era, origin)
         again = sum(e.again for e in effects if isinstance(e, ledger.RolledBack))
-        self._senders = frozenset()
+        self.senders_changed()
         self._needed.clear()
         if self._job.evaluation is not None:
             self._tell(EVALUATION, evaluation.SnapshotLost())

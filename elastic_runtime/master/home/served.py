@@ -25,6 +25,7 @@ from elastic_runtime.rpc import master_pb2
 log = logging.getLogger(__name__)
 
 REJOIN_SECONDS = 10.0
+AGAIN_SECONDS = 1.0
 
 
 class ServedHome:
@@ -50,6 +51,7 @@ class ServedHome:
         self._changed = asyncio.Event()
         self._settling = False
         self.copies = Copies(members)
+        self._senders: Sequence[str] | None = None  # None: nobody has said yet
         self._generation = 0
 
     def resume(self, era: int, origin: Origin) -> None:
@@ -67,6 +69,7 @@ class ServedHome:
         self._changed.set()
         if self._all_known():
             self._tell_workers()
+            self._tasks.spawn(self._tell_senders())
         elif len(self._here) == self._count and not self._settling:
             self._settling = True
             self._tasks.spawn(self._settle())
@@ -112,11 +115,9 @@ class ServedHome:
         return version
 
     async def set_senders(self, workers: Sequence[str]) -> None:
-        """Tell every part whom a synchronous step may wait for."""
-        # Beyond those of a dead master, too.
-        generation = self._generation = max(self._generation + 1, time.time_ns())
-        with contextlib.suppress(ElasticError):  # told again when the parameter servers are back
-            await (await self._reach()).set_senders(generation, workers)
+        """Tell every part whom a synchronous step may wait for, now or as soon as all are there."""
+        self._senders = workers
+        await self._tell_senders()
 
     async def close(self) -> None:
         """Close the lines to the parameter servers."""
@@ -139,6 +140,7 @@ class ServedHome:
                 self._era, self._known = era, holders
         self._settling = False
         self._tell_workers()
+        await self._tell_senders()
 
     def _next_era(self) -> int:
         """One that nobody knows yet: what was tried and failed may have reached some parts already."""
@@ -173,6 +175,19 @@ class ServedHome:
                 await self._control.close()
             self._control, self._controlled = PSControl(addresses, token=self._token), addresses
         return self._control
+
+    async def _tell_senders(self) -> None:
+        """Until all parts have heard it, or will be told anew: by a later word, or as a lost one is back."""
+        # Beyond those of a dead master, too.
+        generation = self._generation = max(self._generation + 1, time.time_ns())
+        while self._senders is not None and self._generation == generation and self._all_known():
+            try:
+                await (await self._reach()).set_senders(generation, self._senders)
+            except ElasticError as problem:
+                log.debug("the parameter servers do not know yet who trains: %s", problem)
+                await self._until(lambda: not self._all_known(), seconds=AGAIN_SECONDS)
+            else:
+                return
 
     def _tell_workers(self) -> None:
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))

@@ -26,7 +26,8 @@ class OneHolder:
     """A home whose only part is written at once."""
 
     def __init__(self):
-        self.dropped, self.writes, self.may_end = [], asyncio.Event(), asyncio.Event()
+        self.dropped, self.senders = [], []
+        self.writes, self.may_end = asyncio.Event(), asyncio.Event()
         self.may_end.set()
 
     async def save(self, version, directory):
@@ -51,15 +52,21 @@ class OneHolder:
     async def snapshot(self):
         return 15
 
+    def resume(self, era, origin):
+        """It is there."""
 
-def begun(folder, said, durable):
+    async def set_senders(self, workers):
+        self.senders.append(workers)
+
+
+def begun(folder, said, durable, home=None):
     """What is kept of a model that is saved each ten versions."""
     options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
     options |= {"checkpoint_dir": str(folder), "checkpoint_steps": "10", "keep_checkpoint_max": "1"}
     job = Job(JobSpec.make(options, []), lambda row: None)
     job.begin({TRAINING: [Source("a", 40)]})
     job.begin_era(1, Origin("fresh"))
-    return Versions(
+    versions = Versions(
         job,
         tell=job.tell,
         tasks=Tasks(said.append),
@@ -71,6 +78,8 @@ def begun(folder, said, durable):
         fail=said.append,
         host="127.0.0.1",
     )
+    versions.home = home or OneHolder()
+    return versions
 
 
 @pytest.mark.parametrize("keeps", [0, 1])
@@ -118,8 +127,7 @@ async def nothing(*_):
 
 def test_of_a_checkpoint_that_a_job_ends_in_the_midst_of_nothing_is_left(tmp_path):
     async def found():
-        versions = begun(tmp_path, [], lambda: None)
-        versions.home = home = OneHolder()
+        versions = begun(tmp_path, [], lambda: None, home := OneHolder())
         home.may_end.clear()
         versions.reached(10)
         async with asyncio.timeout(60):
@@ -138,7 +146,6 @@ def test_a_checkpoint_of_a_model_that_went_back_meanwhile_is_none(tmp_path, monk
 
     async def found():
         versions = begun(tmp_path, [], nothing)
-        versions.home = OneHolder()
         finish = checkpoint.finish
 
         def finish_late(*given, **how):
@@ -164,8 +171,7 @@ def test_what_a_checkpoint_stands_in_for_is_let_go_once_the_next_master_would_kn
             waiting.set()
             await durable.wait()
 
-        versions = begun(tmp_path, said, commit)
-        versions.home = home = OneHolder()
+        versions = begun(tmp_path, said, commit, home := OneHolder())
 
         def state():
             kept = sorted(path.name for path in tmp_path.glob("version-*"))
@@ -196,8 +202,7 @@ def test_what_is_due_while_the_present_state_is_saved_never_takes_the_place_of_a
     tmp_path, due, newest
 ):
     async def found():
-        versions = begun(tmp_path, [], nothing)
-        versions.home = home = OneHolder()
+        versions = begun(tmp_path, [], nothing, home := OneHolder())
         home.may_end.clear()
         versions._job.reach(due - 1)
         saving = asyncio.create_task(versions.save_now())
@@ -215,3 +220,15 @@ def test_what_is_due_while_the_present_state_is_saved_never_takes_the_place_of_a
 
     assert asyncio.run(found()) == (1, newest, [due])
     assert [path.name for path in tmp_path.iterdir()] == [f"version-{newest}"]
+
+
+def test_a_new_master_tells_the_holders_who_trains_whatever_the_last_one_told_them(tmp_path):
+    """They may know of a worker that was lost together with the last master."""
+
+    async def told():
+        versions = begun(tmp_path, [], nothing, home := OneHolder())
+        versions.resume()
+        await asyncio.sleep(0)
+        return home.senders
+
+    assert asyncio.run(told()) == [[]]

@@ -1,0 +1,113 @@
+"""What the home of a model on parameter servers makes of those that come, go, and come back."""
+
+import asyncio
+
+import pytest
+
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master.home import Origin, ServedHome, served
+from elastic_runtime.master.members import Members
+from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.rpc import master_pb2
+
+
+class Servers:
+    """Two parameter servers that hold the model of era 1, and a new master that has not met them yet."""
+
+    def __init__(self):
+        self.told, self.unreachable, self.heard = [], 0, asyncio.Event()
+        self.failures = []
+        self.members, self.tasks = Members(), Tasks(self.failures.append)
+        self.home = ServedHome(
+            2,
+            members=self.members,
+            token="",
+            tasks=self.tasks,
+            find_checkpoint=lambda: None,
+            begin_era=self._begin_era,
+        )
+        self.home.resume(1, Origin("fresh").held_by(["0", "1"]))
+
+    async def _begin_era(self, era, origin):
+        raise AssertionError("the model is where it was")
+
+    def join(self, index, incarnation=None):
+        member = master_pb2.Member(
+            role=master_pb2.ROLE_PS,
+            name=f"ps-{index}",
+            index=index,
+            incarnation=incarnation or str(index),
+            state="ready",
+            era=1,
+        )
+        connection = self.members.join(member)
+        self.home.joined(member)
+        return connection
+
+    async def both_join(self):
+        self.join(0)
+        self.join(1)
+        await asyncio.sleep(0)  # nobody trains yet: there is nothing to tell them
+
+    # What the master says to them
+
+    async def set_senders(self, generation, workers):
+        if self.unreachable:
+            self.unreachable -= 1
+            raise ElasticError("the connection broke")
+        self.told.append(list(workers))
+        self.heard.set()
+
+    async def close(self):
+        """Nothing is held open."""
+
+
+def in_a_loop(scenario, monkeypatch):
+    async def run():
+        servers = Servers()
+        monkeypatch.setattr(served, "PSControl", lambda addresses, token: servers)
+        async with asyncio.timeout(60):
+            await scenario(servers)
+            await servers.tasks.cancel()
+        assert not servers.failures
+
+    asyncio.run(run())
+
+
+def test_servers_that_come_later_are_told_who_trains(monkeypatch):
+    """A worker that was lost with the last master would hold up each step for a minute."""
+
+    async def scenario(servers):
+        await servers.home.set_senders(["gone", "a"])
+        await servers.home.set_senders(["a"])
+        servers.join(0)
+        servers.join(1)
+        await servers.heard.wait()
+        assert servers.told == [["a"]]
+
+    in_a_loop(scenario, monkeypatch)
+
+
+def test_a_server_whose_connection_broke_is_told_again_who_trains(monkeypatch):
+    async def scenario(servers):
+        await servers.both_join()
+        await servers.home.set_senders(["a"])
+        servers.heard.clear()
+        servers.join(1)
+        await servers.heard.wait()
+        assert servers.told == [["a"], ["a"]]
+
+    in_a_loop(scenario, monkeypatch)
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_a_word_that_did_not_arrive_is_said_again(monkeypatch, failures):
+    monkeypatch.setattr(served, "AGAIN_SECONDS", 0.01)
+
+    async def scenario(servers):
+        await servers.both_join()
+        servers.unreachable = failures
+        await servers.home.set_senders(["a"])
+        assert servers.told == [["a"]]
+
+    in_a_loop(scenario, monkeypatch)
