@@ -80,11 +80,15 @@ class Front:
         if member.name not in self._pods.present:
             self._missing[member.name] = later(MISSING_SECONDS, self._course.worker_gone, member.name)
         elif member.role == master_pb2.ROLE_PS:
-            self._missing[member.name] = later(HUNG_SECONDS, self._replace_hung, member.name)
+            self._missing[member.name] = later(HUNG_SECONDS, self._replace_hung, member)
 
-    def _replace_hung(self, name: str) -> None:
-        """A parameter server whose process lives but does not answer would hold up everybody for ever."""
-        if name in self._pods.present:
+    def _replace_hung(self, member: master_pb2.Member) -> None:
+        """A parameter server whose process lives but does not answer would hold up everybody for ever.
+
+        If its pod has ended, what is there under its name is a replacement that is being started.
+        """
+        name = member.name
+        if name in self._pods.present and self._members.lives(name, member.incarnation):
             log.warning("%s does not answer for %g s: it is replaced", name, HUNG_SECONDS)
             self._pods.end(name)
 

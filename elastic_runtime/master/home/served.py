@@ -80,6 +80,7 @@ class ServedHome:
         for index, there in list(self._here.items()):
             if there.name == member:
                 del self._here[index]
+                self._members.forget(member)
                 self._known[index] = ""
                 self._changed.set()
                 self._tell_workers()

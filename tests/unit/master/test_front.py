@@ -3,12 +3,16 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
+from elastic_runtime.master import front as fronts
 from elastic_runtime.master import ledger
 from elastic_runtime.master.front import Front
-from elastic_runtime.master.home import Origin
+from elastic_runtime.master.home import Origin, ServedHome
 from elastic_runtime.master.job import TRAINING, Job
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Members
+from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import JobSpec
 
@@ -26,15 +30,18 @@ async def at_once():
     return
 
 
-def a_front(job, members, durable=at_once):
-    nothing = lambda *_, **__: None  # noqa: E731
+def nothing(*_, **__):
+    return
+
+
+def a_front(job, members, durable=at_once, home=None, pods=None):
     return Front(
         job,
         course=SimpleNamespace(tell=job.tell, worker_gone=nothing),
         desk=SimpleNamespace(),
         members=members,
-        versions=SimpleNamespace(home=SimpleNamespace(away=nothing)),
-        pods=SimpleNamespace(present={"w"}),
+        versions=SimpleNamespace(home=home or SimpleNamespace(away=nothing)),
+        pods=pods or SimpleNamespace(present={"w"}),
         narrator=SimpleNamespace(),
         durable=durable,
         finish=nothing,
@@ -87,3 +94,46 @@ def test_a_worker_is_told_that_nothing_is_left_once_that_is_durable(tmp_path):
             return (await answer).end
 
     assert asyncio.run(told())
+
+
+@pytest.mark.parametrize(
+    ("course", "ended"),
+    [
+        (("parts",), ["ps-0"]),
+        (("parts", "joins"), []),
+        (("parts", "is replaced"), []),
+        (("is replaced", "parts"), []),
+    ],
+)
+def test_a_silent_parameter_server_is_ended_but_not_its_replacement_that_is_still_starting(
+    tmp_path, monkeypatch, course, ended
+):
+    """It has the name of the one before it; its image may take longer to pull than a server may be silent."""
+    monkeypatch.setattr(fronts, "HUNG_SECONDS", 0.01)
+
+    async def found():
+        members, tasks, ends = Members(), Tasks(nothing), []
+        home = ServedHome(
+            1, members=members, token="", tasks=tasks, find_checkpoint=nothing, begin_era=nothing
+        )
+        home.resume(1, Origin("fresh", holders=("1",)))
+        front = a_front(
+            a_job(tmp_path),
+            members,
+            home=home,
+            pods=SimpleNamespace(present={"ps-0"}, end=ends.append),
+        )
+        server = master_pb2.Member(role=master_pb2.ROLE_PS, name="ps-0", incarnation="1")
+        connection = front.joined(server)
+        for event in course:
+            if event == "parts":
+                front.parted(connection)
+            elif event == "joins":
+                front.joined(server)
+            else:  # the pod's end was heard
+                home.lost("ps-0")
+        await asyncio.sleep(0.1)
+        await tasks.cancel()
+        return ends
+
+    assert asyncio.run(found()) == ended
