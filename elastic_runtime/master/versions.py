@@ -25,6 +25,9 @@ from elastic_runtime.spec.job import Kind
 
 log = logging.getLogger(__name__)
 
+ON_THE_WAY = 3
+"""Of one purpose so many snapshots are kept at most: one in use, one due, and one that is just let go."""
+
 Tell = Callable[[str, Any], list[Any]]
 AnyHome = StaticHome | HeldHome | ReplicatedHome | ServedHome
 
@@ -101,11 +104,31 @@ class Versions:
 
     def resume(self) -> None:
         """After a restart of the master: the era goes on."""
+        if self._job.evaluation is not None:
+            self._needed = {version: {"evaluation"} for version in self._job.evaluation.snapshots()}
         if self._job.era and not isinstance(self.home, StaticHome):
             self.home.resume(self._job.era, self._job.origin)
             self.senders_changed()
-        if self._job.evaluation is not None:
-            self._needed = {version: {"evaluation"} for version in self._job.evaluation.snapshots()}
+            self._tasks.spawn(self._catch_up(self.home, self._job.era, self._job.version))
+
+    async def _catch_up(self, home: HeldHome | ReplicatedHome | ServedHome, era: int, version: int) -> None:
+        """What the last master had not come to: a checkpoint that is due, and snapshots to be let go."""
+        await home.back()
+        job, spec = self._job, self._job.spec
+        if era != job.era:
+            return  # all snapshots of the one before are gone
+        saved = max(job.saved_version or 0, job.origin.version)
+        due = _multiples(spec.checkpoint_steps, saved, version)[-1:]
+        if due and not _multiples(spec.checkpoint_steps, version, job.version):  # else that one is asked for
+            self._needed.setdefault(due[0], set()).add("checkpoint")
+            self.checkpoints.request(due[0], home)
+        kept = {
+            *_multiples(spec.checkpoint_steps, 0, version)[-ON_THE_WAY:],
+            *_multiples(spec.evaluation_steps, 0, version)[-ON_THE_WAY:],
+            *list(job.evaluation.results if job.evaluation else ())[-ON_THE_WAY:],
+        }
+        for snapshot in sorted(kept - self._needed.keys()):
+            await home.drop_snapshot(snapshot)
 
     def reached(self, version: int) -> None:
         """The model is at this version: open what is due by now."""

@@ -24,6 +24,7 @@ class HeldHome:
         self._era, self._holder, self._name = 0, "", ""
         self._restore_from = ""
         self._ready = False
+        self._back = asyncio.Event()
         self.questions = Questions(members)
 
     def resume(self, era: int, origin: Origin) -> None:
@@ -31,6 +32,10 @@ class HeldHome:
         self._era, self._restore_from = era, origin.checkpoint
         self._holder = origin.holders[0] if origin.holders else ""
         self._ready = True
+
+    async def back(self) -> None:
+        """Wait until a worker that holds the model is there."""
+        await self._back.wait()
 
     def joined(self, member: master_pb2.Member) -> None:
         """The holder is back, or another worker takes its place."""
@@ -40,6 +45,8 @@ class HeldHome:
         if member.incarnation != self._holder:
             self._holder, self._ready = member.incarnation, False
             self._tasks.spawn(self._settle())
+        elif self._ready:
+            self._back.set()
 
     def lost(self, member: str) -> None:
         """Whoever waits for the holder's answer waits in vain."""
@@ -80,4 +87,5 @@ class HeldHome:
         era = self._era + 1
         await self._begin(era, origin.held_by([self._holder]))
         self._era, self._ready = era, True
+        self._back.set()
         self._members.tell_workers(master_pb2.Order(topology=self.topology()))

@@ -71,6 +71,7 @@ class ReplicatedHome:
         self._forming: Sequence[str] = ()
         self._before: Sequence[str] = ()
         self._changed = asyncio.Event()
+        self._back = asyncio.Event()
         self._coming_together = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self.questions = Questions(members)
@@ -79,6 +80,11 @@ class ReplicatedHome:
         """After a restart of the master: the era it was in."""
         self._era = era
         self._rendezvous.resume(REUNION_SECONDS, self._terms.newest())
+
+    async def back(self) -> None:
+        """Wait until a world is there, and all of it: its members come one by one."""
+        await self._back.wait()
+        await asyncio.sleep(REUNION_SECONDS)
 
     def joined(self, member: master_pb2.Member) -> None:
         """A worker is there; after a restart of the master it may be in a world."""
@@ -174,6 +180,8 @@ class ReplicatedHome:
         for effect in self._rendezvous.handle(event):
             self._follow(effect)
         self._set_timer()
+        if self._rendezvous.members:
+            self._back.set()
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -58,6 +58,10 @@ class ServedHome:
         """After a restart of the master: the era it was in and who held it."""
         self._era, self._known = era, list(origin.holders)
 
+    async def back(self) -> None:
+        """Wait until those who hold the model are there."""
+        await self._until(self._all_known)
+
     def joined(self, member: master_pb2.Member) -> None:
         """A parameter server is there (again), or a worker, which may have a copy of the model."""
         if member.role != master_pb2.ROLE_PS:

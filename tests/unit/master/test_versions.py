@@ -28,7 +28,9 @@ class OneHolder:
     def __init__(self):
         self.dropped, self.senders = [], []
         self.writes, self.may_end = asyncio.Event(), asyncio.Event()
+        self.may_come = asyncio.Event()
         self.may_end.set()
+        self.may_come.set()
 
     async def save(self, version, directory):
         values = np.zeros(4, np.float32)
@@ -54,6 +56,9 @@ class OneHolder:
 
     def resume(self, era, origin):
         """It is there."""
+
+    async def back(self):
+        await self.may_come.wait()
 
     async def set_senders(self, workers):
         self.senders.append(workers)
@@ -232,3 +237,54 @@ def test_a_new_master_tells_the_holders_who_trains_whatever_the_last_one_told_th
         return home.senders
 
     assert asyncio.run(told()) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("saved", "version", "meanwhile", "outcome"),
+    [
+        (None, 12, 12, ([10], [10])),
+        (20, 32, 32, ([30], [10, 20, 30])),
+        (10, 12, 12, ([], [10])),
+        (None, 9, 9, ([], [])),
+        (None, 12, 21, ([20], [10, 20])),
+    ],
+)
+def test_a_checkpoint_that_the_last_master_did_not_come_to_is_written_by_the_next(
+    tmp_path, saved, version, meanwhile, outcome
+):
+    """Its snapshot would stay for ever; so would one that the last master was about to let go."""
+
+    async def found():
+        versions = begun(tmp_path, said := [], nothing, home := OneHolder())
+        job = versions._job
+        job.saved_version = saved
+        job.reach(version)
+        home.may_come.clear()
+        versions.resume()
+        versions.reached(meanwhile)
+        if meanwhile != version:
+            await versions.checkpoints.settled()
+        home.may_come.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await versions.checkpoints.settled()
+        await asyncio.sleep(0)  # lets the task that drops the snapshot begin
+        return said, sorted(home.dropped)
+
+    assert asyncio.run(found()) == outcome
+
+
+def test_what_was_due_in_an_era_that_is_over_is_not_written(tmp_path):
+    async def found():
+        versions = begun(tmp_path, said := [], nothing, home := OneHolder())
+        versions._job.reach(12)
+        home.may_come.clear()
+        versions.resume()
+        versions._job.begin_era(2, Origin("copy", version=11))
+        home.may_come.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await versions.checkpoints.settled()
+        return said, home.dropped
+
+    assert asyncio.run(found()) == ([], [])
