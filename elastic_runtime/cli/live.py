@@ -6,6 +6,7 @@ scroll by above it. Where that is no terminal there is no live view, and the log
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ class LiveView:
     """Shows one state after the other in the same place; gone without a trace when it is left."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._live = Live(
             console=console,
             auto_refresh=False,
@@ -42,8 +44,14 @@ class LiveView:
         )
 
     def show(self, state: LiveState) -> None:
-        """Draw this state in place of the one before."""
-        self._live.update(_Screen(state), refresh=True)
+        """Draw this state in place of the one before; `OSError` if the terminal is gone."""
+        try:
+            if not self._console.is_terminal:  # any more
+                raise OSError("the terminal is gone")
+            self._live.update(_Screen(state), refresh=True)
+        except OSError:
+            self._stop()
+            raise
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -52,7 +60,11 @@ class LiveView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        self._stop()
+
+    def _stop(self) -> None:
+        with contextlib.suppress(OSError):  # a terminal that is gone need not be cleared
+            self._live.stop()
 
 
 def live_view() -> LiveView | None:

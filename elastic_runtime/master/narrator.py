@@ -324,17 +324,22 @@ class Narrator:
         )
         self._write_status()
         if self._display is not None:
-            self._display(
-                live_state(
-                    history, now=now, seconds_left=self._progress.seconds_left(now), message=self.message
-                )
-            )
+            self._show(self._display, now)
         elif now >= self._next_line:
             self._next_line = now + LINE_SECONDS
             self._say_progress(done, now, running)
         if now >= self._next_report:
             self._next_report = now + REPORT_SECONDS
             self._write_report()
+
+    def _show(self, display: Display, now: float) -> None:
+        """On the terminal, while there is one: the job needs nobody who looks on."""
+        left = self._progress.seconds_left(now)
+        try:
+            display(live_state(self._recorder.history, now=now, seconds_left=left, message=self.message))
+        except OSError as problem:
+            self._display = None
+            log.warning("the live view ends, and the log goes on: %s", problem)
 
     def _say_progress(self, done: int, now: float, running: int) -> None:
         if self._job.main is None:

@@ -125,6 +125,23 @@ def test_what_was_evaluated_before_the_folder_was_lost_is_in_the_summary_and_sai
     assert "Evaluation metrics" not in caplog.text
 
 
+def test_a_terminal_that_goes_away_takes_nothing_with_it_but_the_live_view(tmp_path, caplog):
+    tried = []
+
+    def display(state):
+        tried.append(state)
+        raise OSError("the terminal is gone")
+
+    narrator = a_narrator(tmp_path, display=display)
+    narrator.sample()
+    narrator.end(Outcome("succeeded"))
+    assert len(tried) == 1
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "the live view ends, and the log goes on: the terminal is gone"
+    ]
+    assert kind(list(events.read_events(tmp_path / events.FILE_NAME))[-1]) == "JobEnded"
+
+
 def relaunches(folder):
     return sum(
         bool(e.because) for e in events.read_events(folder / events.FILE_NAME) if kind(e) == "PodStarted"

@@ -125,6 +125,44 @@ logging.info("the verdict")
     assert shown.rstrip().endswith("the verdict")
 
 
+@pytest.mark.parametrize("forced", [False, True])
+def test_view_of_a_terminal_that_is_gone_says_so_and_ends(tmp_path: Path, forced: bool) -> None:
+    """A window is closed, and the job in it goes on in the background."""
+    heard = tmp_path / "heard"
+    code = f"""
+import pathlib, sys
+from rich.console import Console
+from elastic_runtime.cli.live import LiveView
+from elastic_runtime.observe.live_state import LiveState
+heard = pathlib.Path({str(heard)!r})
+with LiveView(Console(stderr=True, force_terminal={forced} or None)) as view:
+    view.show(LiveState(job="mnist"))
+    sys.stdin.read()
+    try:
+        view.show(LiveState(job="mnist"))
+    except OSError as problem:
+        heard.write_text(f"{{problem}}")
+sys.exit(3)
+"""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+        cwd=Path.cwd(),
+    )
+    os.close(theirs)
+    shown = b""
+    while b"mnist" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert heard.exists()
+
+
 def _on_a_terminal(code: str) -> str:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
