@@ -186,6 +186,15 @@ class Submission:
             )
 
     def _replace_master(self, lost: Verdict, say: Say) -> None:
+        """Only while its journal is there, which goes when a job has succeeded: else all is trained again."""
+        if self._api.get_config_map(self._blueprint.name) is None:
+            result = f", and what is in {self._spec.output}" if self._spec.output else ""
+            raise ElasticError(
+                f"the master is lost ({lost.detail}), and what it kept is gone: "
+                "the job has succeeded, or was deleted",
+                where=self._master,
+                remedy=f"look at the last lines above{result}; the same command begins the job anew",
+            )
         say(f"the master is lost ({lost.detail}): another one goes on")
         if (left := self._api.get_pod(self._master)) is not None:
             self._remove_master(left)

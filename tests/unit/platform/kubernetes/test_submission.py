@@ -120,6 +120,25 @@ def test_a_master_that_is_deleted_while_others_stay_is_replaced(api, said, leavi
     assert "the master is lost (deleted): another one goes on" in said
 
 
+@pytest.mark.parametrize("output", ["", "s3://models/m"])
+def test_a_job_that_has_succeeded_is_not_trained_again_because_its_masters_exit_code_was_lost(
+    api, said, output
+):
+    def is_over(pod):
+        api.delete_config_map("elasticdl-j")
+        ends(pod, 137)
+
+    api.begins = masters(is_over)
+    job = Submission(api, plan(*([f"--output={output}"] if output else [])))
+    assert job.submit()
+    made = api.made
+    with pytest.raises(ElasticError, match="the job has succeeded, or was deleted") as end:
+        job.follow(said.append)
+    assert api.made == made
+    assert output in end.value.remedy
+    assert not any("another one goes on" in line for line in said)
+
+
 class Strict(SmallApi):
     """It makes no pod."""
 
