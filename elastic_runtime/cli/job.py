@@ -18,7 +18,7 @@ import click
 
 from elastic_runtime.cli import processes, tables
 from elastic_runtime.cli.runs import Run, all_runs, find
-from elastic_runtime.cli.state import State, ask_to_stop, plain, state
+from elastic_runtime.cli.state import State, ask_to_stop, plain, state, whole_ledger
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.observe import figures, words
 from elastic_runtime.platform.process import RunFolder, claim
@@ -128,7 +128,7 @@ def status(run: Run, as_json: bool) -> None:
     """Show how far a job is."""
     found = state(run)
     if as_json:
-        tables.show_json(_facts(found))
+        tables.show_json(_facts(found) | {"ledger": [plain(epoch) for epoch in whole_ledger(found.reply)]})
         return
     reply = found.reply
     click.echo(f"job {run.job}: {found.status}" + (f", {reply.message}" if reply.message else ""))
@@ -164,7 +164,7 @@ def pods(run: Run, as_json: bool) -> None:
 @_json
 def ledger(run: Run, as_json: bool) -> None:
     """Show which records are done, epoch by epoch."""
-    epochs = [plain(epoch) for epoch in state(run).reply.ledger]
+    epochs = [plain(epoch) for epoch in whole_ledger(state(run).reply)]
     for source in (source for epoch in epochs for source in epoch["sources"]):
         source["done"] = merged([(part["start"], part["end"]) for part in source["done"]])
     if as_json:

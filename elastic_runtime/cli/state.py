@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,17 @@ def state(run: Run) -> State:
         return State(_ask(run, "Status", master_pb2.StatusRequest()), is_live=True)
     except ElasticError:
         return State(_written(run), is_live=False)
+
+
+def whole_ledger(reply: master_pb2.StatusReply) -> list[master_pb2.EpochLedger]:
+    """Every epoch. Of those that are complete only the newest is told of, and the others are like it."""
+    told = {epoch.epoch: epoch for epoch in reply.ledger}
+    complete = [epoch for epoch in reply.ledger if epoch.records_done == epoch.records]
+    for number in range(1, reply.epoch + 1):
+        if number not in told and complete:
+            told[number] = copy.deepcopy(complete[-1])
+            told[number].epoch = number
+    return [told[number] for number in sorted(told)]
 
 
 def ask_to_stop(run: Run, reason: str) -> None:

@@ -415,7 +415,7 @@ class Narrator:
     def _write_status(self) -> None:
         text = json_format.MessageToJson(self.status(), preserving_proto_field_name=True, indent=None)
         self._write(
-            lambda: write_atomically(self._folder / "status.json", text),
+            lambda: write_atomically(self._folder / "status.json", text, durable=self._status != "running"),
             lambda: summary.write_summary(self._summary(), self._folder / "summary.json"),
         )
 

@@ -1,8 +1,13 @@
-"""A job's state as the message that `elasticdl job status|pods|ledger` shows."""
+"""A job's state as the message that `elasticdl job status|pods|ledger` shows.
+
+It is made each second, so its size must not grow with the epochs: of those that are complete it holds the
+newest, and the others are like it. The command line puts them in.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from elastic_runtime.master.job import Job
@@ -50,15 +55,20 @@ def _pod(life: PodLife, pids: Mapping[str, int]) -> master_pb2.PodStatus:
 
 
 def _epochs(ledger: Ledger) -> Iterator[master_pb2.EpochLedger]:
-    for epoch in range(ledger.begun):
-        done = ledger.done_intervals(epoch)
+    """Those that are open, and the newest that is complete."""
+    open_epochs = ledger.open_epochs
+    complete = next((e for e in reversed(range(ledger.begun)) if e not in open_epochs), None)
+    sizes: Counter[str] = Counter()
+    for source in ledger.shards.sources:
+        sizes[source.name] += source.records
+    for epoch in sorted([*open_epochs, *([] if complete is None else [complete])]):
         sources = [
             master_pb2.SourceLedger(
                 source=name,
-                records=sum(s.records for s in ledger.shards.sources if s.name == name),
+                records=sizes[name],
                 done=[master_pb2.Interval(start=start, end=end) for start, end in intervals],
             )
-            for name, intervals in done.items()
+            for name, intervals in ledger.done_intervals(epoch).items()
         ]
         count = sum(i.end - i.start for source in sources for i in source.done)
         yield master_pb2.EpochLedger(

@@ -99,6 +99,11 @@ class Ledger:
         """How many leases are held."""
         return len(self._leases)
 
+    @property
+    def open_epochs(self) -> list[int]:
+        """The epochs (counted from 0) that were begun and are not complete."""
+        return list(self._books)
+
     def training_workers(self) -> list[str]:
         """The workers that hold a lease."""
         return self._leases.workers()

@@ -90,6 +90,32 @@ def test_a_job_tells_the_same_from_its_master_and_from_its_files(folder, tell, i
     assert [(job["job"], job["status"]) for job in json.loads(out)] == [("mnist", "running")]
 
 
+def test_epochs_that_are_like_the_complete_one_are_shown_like_it(folder, tell):
+    """A master tells of the newest epoch that is complete, and of those that are open."""
+    part = STATUS.ledger[0].sources[0]
+    whole = type(part)(source=part.source, records=1000, done=[{"start": 100, "end": 1100}])
+    status = type(STATUS)(job="mnist", status="running", epoch=4)
+    status.ledger.add(epoch=2, records=1000, records_done=700, sources=[part])  # taken up again
+    status.ledger.add(epoch=3, records=1000, records_done=1000, sources=[whole])
+    status.ledger.add(epoch=4, records=1000, records_done=0, sources=[{"source": part.source}])
+    died(folder, status)
+    epochs = json.loads(tell("ledger", "mnist", "--json")[1])
+    assert [(epoch["epoch"], epoch["records_done"]) for epoch in epochs] == [
+        (1, 1000),
+        (2, 700),
+        (3, 1000),
+        (4, 0),
+    ]
+    assert epochs[0]["sources"] == epochs[2]["sources"]
+    assert epochs[0]["sources"][0]["done"] == [[100, 1100]]
+    assert [epoch["epoch"] for epoch in json.loads(tell("status", "mnist", "--json")[1])["ledger"]] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
 def test_epochs_without_end_are_not_counted_as_of_none(folder, tell):
     status = type(STATUS)(job="mnist", status="running", version=340, epoch=3, records_done=2700)
     died(folder, status)
