@@ -119,7 +119,7 @@ class Front:
 
     def status(self) -> master_pb2.StatusReply:
         """The job as it stands."""
-        return self._narrator.status()
+        return self._narrator.standing.status()
 
     async def lease(self, request: master_pb2.LeaseRequest) -> master_pb2.LeaseReply:
         """See `Desk.lease`."""
@@ -133,8 +133,8 @@ class Front:
         what = request.WhichOneof("what")
         if request.key.era == self._job.era:
             version, loss, rate = loss_of(request)
-            self._narrator.measured(version, loss, rate)
-            self._narrator.worked(request.worker, request.effort.seconds, request.effort.records)
+            self._narrator.standing.measured(version, loss, rate)
+            self._narrator.standing.worked(request.worker, request.effort.seconds, request.effort.records)
             if what == "failed":
                 self._show_once(request.failed.traceback)
             self._versions.reached(version)

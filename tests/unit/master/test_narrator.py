@@ -1,4 +1,4 @@
-"""What is written down of a job while it goes on."""
+"""What is said and written down of a job while it goes on."""
 
 import pytest
 
@@ -22,39 +22,6 @@ def a_narrator(folder, display=None, **options):
     narrator = Narrator(spec, folder, Job(spec, lambda row: None), display)
     narrator.begin()
     return narrator
-
-
-@pytest.fixture
-def told(tmp_path):
-    """`told(report, ...)` is the training time on record after these reports of workers."""
-    narrator = a_narrator(tmp_path)
-
-    def tell(*reports):
-        for worker, seconds, records in reports:
-            narrator.worked(worker, seconds, records)
-        narrator.sample()
-        samples = [e for e in events.read_events(tmp_path / events.FILE_NAME) if isinstance(e, events.Sample)]
-        return samples[-1].training_seconds
-
-    tell.narrator = narrator
-    return tell
-
-
-def test_training_time_is_what_workers_spent_in_finished_steps(told):
-    told.narrator.joined("w", again=False)
-    assert told(("w", 5.0, 100)) == 5.0
-
-
-def test_of_a_worker_that_an_earlier_master_knew_only_what_is_new_counts(told):
-    told.narrator.joined("w", again=True)
-    assert told(("w", 500.0, 10_000)) == 0.0
-
-
-def test_a_worker_whose_connection_broke_is_not_counted_anew(told):
-    told.narrator.joined("w", again=False)
-    told(("w", 5.0, 100))
-    told.narrator.joined("w", again=True)
-    assert told(("w", 5.0, 100)) == 5.0
 
 
 def test_a_start_that_the_next_master_asks_for_again_is_one_start(tmp_path):
@@ -99,9 +66,9 @@ def test_lack_of_memory_is_said_with_its_remedy_once(tmp_path, caplog, options, 
 def test_a_master_that_steps_aside_leaves_a_report_of_that_moment(tmp_path):
     page, seen = tmp_path / "report.html", []
     narrator = a_narrator(tmp_path, display=lambda state: seen.append((state.message, page.exists())))
-    narrator.sample()
+    narrator.standing.sample()
     narrator.starting(fleet.StartPod("elasticdl-j-worker-1", Role.WORKER, 0))
-    narrator.sample()
+    narrator.standing.sample()
     assert "worker-1" not in page.read_text()
     narrator.aside("SIGTERM")
     assert "worker-1" in page.read_text()
@@ -123,23 +90,6 @@ def test_what_was_evaluated_before_the_folder_was_lost_is_in_the_summary_and_sai
     assert (summary.status, summary.version, summary.model) == ("succeeded", 7, "/data/model")
     assert summary.final_metrics == {"accuracy": 0.9}
     assert "Evaluation metrics" not in caplog.text
-
-
-def test_a_terminal_that_goes_away_takes_nothing_with_it_but_the_live_view(tmp_path, caplog):
-    tried = []
-
-    def display(state):
-        tried.append(state)
-        raise OSError("the terminal is gone")
-
-    narrator = a_narrator(tmp_path, display=display)
-    narrator.sample()
-    narrator.end(Outcome("succeeded"))
-    assert len(tried) == 1
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "the live view ends, and the log goes on: the terminal is gone"
-    ]
-    assert kind(list(events.read_events(tmp_path / events.FILE_NAME))[-1]) == "JobEnded"
 
 
 def relaunches(folder):
