@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
+from elastic_runtime.errors import ElasticError
 from elastic_runtime.master.members import Connection
 from elastic_runtime.rpc import master_pb2, master_pb2_grpc
 from elastic_runtime.rpc.membership import WELCOME
 
 Context = grpc.aio.ServicerContext[Any, Any]
+_Answer = TypeVar("_Answer")
 
 
 class Answers(Protocol):
@@ -81,39 +83,39 @@ class Service(master_pb2_grpc.MasterServicer):
 
     async def Lease(self, request: master_pb2.LeaseRequest, context: Context) -> master_pb2.LeaseReply:
         """Long-poll for work."""
-        return await self._answers.lease(request)
+        return await _told(context, self._answers.lease(request))
 
     async def Report(self, request: master_pb2.ReportRequest, context: Context) -> master_pb2.ReportReply:
         """What became of a lease."""
-        return await self._answers.report(request)
+        return await _told(context, self._answers.report(request))
 
     async def Reached(self, request: master_pb2.ReachedRequest, context: Context) -> master_pb2.Empty:
         """A snapshot was taken."""
-        await self._answers.reached(request)
+        await _told(context, self._answers.reached(request))
         return master_pb2.Empty()
 
     async def Saved(self, request: master_pb2.SavedRequest, context: Context) -> master_pb2.Empty:
         """A checkpoint was written."""
-        await self._answers.saved(request)
+        await _told(context, self._answers.saved(request))
         return master_pb2.Empty()
 
     async def Leave(self, request: master_pb2.LeaveRequest, context: Context) -> master_pb2.Empty:
         """Goodbye."""
-        await self._answers.left(request)
+        await _told(context, self._answers.left(request))
         return master_pb2.Empty()
 
     async def Copy(self, request: master_pb2.CopyRequest, context: Context) -> master_pb2.CopyReply:
         """Answered once it is decided whose copy is used."""
-        return master_pb2.CopyReply(upload=await self._answers.copy(request))
+        return master_pb2.CopyReply(upload=await _told(context, self._answers.copy(request)))
 
     async def Uploaded(self, request: master_pb2.UploadedRequest, context: Context) -> master_pb2.Empty:
         """The copy is there."""
-        await self._answers.uploaded(request)
+        await _told(context, self._answers.uploaded(request))
         return master_pb2.Empty()
 
     async def World(self, request: master_pb2.WorldRequest, context: Context) -> master_pb2.WorldReply:
         """Long-poll for a place in the next world."""
-        return await self._answers.world(request)
+        return await _told(context, self._answers.world(request))
 
     async def Status(self, request: master_pb2.StatusRequest, context: Context) -> master_pb2.StatusReply:
         """The job as it stands."""
@@ -123,3 +125,14 @@ class Service(master_pb2_grpc.MasterServicer):
         """Drain, save and end."""
         self._answers.stop(request.reason or "asked to stop")
         return master_pb2.Empty()
+
+
+async def _told(context: Context, answer: Awaitable[_Answer]) -> _Answer:
+    """The answer, or the word that there is none now: what could not be made durable is asked again.
+
+    So a member waits until the journal can be written, or finds the master that has taken over.
+    """
+    try:
+        return await answer
+    except ElasticError as problem:
+        return await context.abort(grpc.StatusCode.UNAVAILABLE, str(problem))
