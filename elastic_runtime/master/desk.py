@@ -14,7 +14,7 @@ from typing import Any
 
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.evaluation import MetricState
-from elastic_runtime.master.job import EVALUATION, EXPORT, WORK_KIND, Job, model_folder
+from elastic_runtime.master.job import EVALUATION, EXPORT, FLEET, WORK_KIND, Job, model_folder
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.tensors import from_tensor, to_tensor
 
@@ -122,13 +122,20 @@ class Desk:
         machine = MACHINE[request.key.kind]
         if machine not in self._job.machines:
             return master_pb2.ReportReply(reason=f"this job has no {machine}")
-        effects = self._tell(machine, event_of(request, time.time()))
+        now = time.time()
+        effects = self._tell(machine, event_of(request, now))
         refused = [effect.reason for effect in effects if isinstance(effect, ledger.Refused)]
         if not refused:
+            self._renew(request.worker, now, but=machine)
             accepted()
         if request.WhichOneof("what") != "progress":
             await self._durable()
         return master_pb2.ReportReply(accepted=not refused, reason=refused[0] if refused else "")
+
+    def _renew(self, worker: str, now: float, *, but: str) -> None:
+        """What it holds of other kinds waits for what it is at now."""
+        for machine in [name for name in self._job.machines if name not in (FLEET, but)]:
+            self._tell(machine, ledger.AtWork(worker, now))
 
 
 def event_of(request: master_pb2.ReportRequest, now: float) -> Any:

@@ -140,7 +140,7 @@ class Evaluation:
                 return self._ask(event)
             case ledgers.Progress() | ledgers.Failed() | ledgers.GivenBack():
                 return self._report(event)
-            case ledgers.WorkerLost() | ledgers.Expire() | ledgers.Reopened():
+            case ledgers.WorkerLost() | ledgers.Expire() | ledgers.Reopened() | ledgers.AtWork():
                 return self._tell_ledger(event)
             case ledgers.Resumed():
                 self._wanted = False  # whoever was to take the snapshot may not know any more

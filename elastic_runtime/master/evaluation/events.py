@@ -1,7 +1,7 @@
 """What the evaluation is told and what it answers, beside the ledger's own events, which it takes too.
 
-Of the ledger's events it takes `Ask`, `Progress`, `Failed`, `GivenBack`, `WorkerLost`, `Expire`, `Resumed`
-and `Reopened`; in their leases, `epoch` is the version that is evaluated.
+Of the ledger's events it takes `Ask`, `Progress`, `AtWork`, `Failed`, `GivenBack`, `WorkerLost`, `Expire`,
+`Resumed` and `Reopened`; in their leases, `epoch` is the version that is evaluated.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ Event = (
     | ResultReported
     | ledger.Ask
     | ledger.Progress
+    | ledger.AtWork
     | ledger.Failed
     | ledger.GivenBack
     | ledger.WorkerLost

@@ -64,6 +64,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class AtWork:
+    """A worker did something that another ledger was told of: this renews all its leases here, if any."""
+
+    worker: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """All records of the shard went through training; `version` is the model's after its last gradient."""
 
@@ -147,6 +155,7 @@ class RollBack:
 Event = (
     Ask
     | Progress
+    | AtWork
     | Finished
     | Failed
     | GivenBack
@@ -183,7 +192,7 @@ class NoWorkEver:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """Answer to `Progress`."""
+    """Answer to `Progress` and `AtWork`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from elastic_runtime.master.ledger.events import (
     Accepted,
     AllFinished,
     Ask,
+    AtWork,
     Effect,
     EpochFinished,
     Event,
@@ -138,6 +139,8 @@ class Ledger:
                 effects = self._ask(event)
             case Progress():
                 effects = self._progress(event)
+            case AtWork():
+                effects = self._renew(event.worker, event.now)
             case Finished():
                 effects = self._finished(event)
             case Failed():
@@ -186,7 +189,12 @@ class Ledger:
     def _progress(self, event: Progress) -> list[Effect]:
         if not self._leases.holds(event.worker, event.lease):
             return [_refused(event.lease)]
-        self._leases.renew(event.worker, event.now)
+        return self._renew(event.worker, event.now)
+
+    def _renew(self, worker: str, now: float) -> list[Effect]:
+        if not self._leases.of(worker):
+            return []
+        self._leases.renew(worker, now)
         return [Renewed()]
 
     def _finished(self, event: Finished) -> list[Effect]:
