@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -34,18 +35,33 @@ class Book:
         """How many shards can be handed out now."""
         return self._count - self._cursor + len(self._returned)
 
-    def take(self) -> int:
-        """Hand out the next shard."""
+    def take(self, *, rather_not: AbstractSet[int] = frozenset()) -> int:
+        """Hand out the next shard; one of `rather_not` only if no other is left."""
+        shard = self._next(rather_not)
+        self._places[shard] = OUT
+        return shard
+
+    def _next(self, rather_not: AbstractSet[int]) -> int:
+        put_off = []
+        while self._returned and self._returned[0] in rather_not:
+            put_off.append(heapq.heappop(self._returned))
         if self._returned:
             shard = heapq.heappop(self._returned)
+        elif self._cursor < self._count:
+            shard = self._next_in_order()
         else:
-            if self._order is None:
-                self._order = self._draw()
-            shard = self._order[self._cursor]
-            self._cursor += 1
-            if self._cursor == self._count:
-                self._order = None
-        self._places[shard] = OUT
+            shard = put_off.pop(0)
+        for other in put_off:
+            heapq.heappush(self._returned, other)
+        return shard
+
+    def _next_in_order(self) -> int:
+        if self._order is None:
+            self._order = self._draw()
+        shard = self._order[self._cursor]
+        self._cursor += 1
+        if self._cursor == self._count:
+            self._order = None
         return shard
 
     def give_back(self, shard: int) -> None:

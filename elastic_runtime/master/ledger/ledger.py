@@ -73,7 +73,7 @@ class Ledger:
         self._seed, self._max_failures = seed, max_failures
         self._books: dict[int, Book] = {}  # of the epochs begun and not complete, in order
         self._leases = Leases(lease_seconds)
-        self._failures: dict[tuple[int, int], int] = {}
+        self._failures: dict[tuple[int, int], tuple[int, str]] = {}  # how often, and with whom last
         self._history = History()
         self._stopped = ""
         self._failed = False
@@ -182,9 +182,17 @@ class Ledger:
         if epoch is None:
             return [NoWorkNow()]
         self.attempts += 1
-        lease = Lease(epoch, self._books[epoch].take(), self.attempts)
+        shard = self._books[epoch].take(rather_not=self._failed_with(event.worker, epoch))
+        lease = Lease(epoch, shard, self.attempts)
         self._leases.grant(event.worker, lease, event.serial, event.now)
         return [Granted(event.worker, lease, self.shards[lease.shard])]
+
+    def _failed_with(self, worker: str, epoch: int) -> set[int]:
+        """What another, if one is at work, should try: it may be the worker's place that fails."""
+        if not self._failures or self._leases.workers() in ([], [worker]):
+            return set()
+        tried = self._failures.items()
+        return {shard for (begun, shard), (_, last) in tried if begun == epoch and last == worker}
 
     def _progress(self, event: Progress) -> list[Effect]:
         if not self._leases.holds(event.worker, event.lease):
@@ -218,8 +226,8 @@ class Ledger:
         lease = event.lease
         if not self._leases.holds(event.worker, lease):
             return [_refused(lease)]
-        attempts = self._failures.get((lease.epoch, lease.shard), 0) + 1
-        self._failures[lease.epoch, lease.shard] = attempts
+        attempts = self._failures.get((lease.epoch, lease.shard), (0, ""))[0] + 1
+        self._failures[lease.epoch, lease.shard] = attempts, event.worker
         requeued = self._requeue(event.worker, lease, f"failed: {event.error}")
         self._leases.release(event.worker, lease, event.now)
         if not event.fatal and attempts < self._max_failures:
@@ -348,7 +356,7 @@ class Ledger:
             "begun": self.begun,
             "books": [[epoch, book] for epoch, book in books.items()],
             "attempts": self.attempts,
-            "failures": [[*shard, count] for shard, count in self._failures.items()],
+            "failures": [[*shard, *tried] for shard, tried in self._failures.items()],
             "failed": self._failed,
             "retrained": self.records_retrained,
             "history": history.state(),
@@ -365,7 +373,7 @@ class Ledger:
             ledger._leases.load(state["leases"])
             ledger._stopped = state["stopped"]
         ledger._load_books(state)
-        ledger._failures = {(epoch, shard): count for epoch, shard, count in state["failures"]}
+        ledger._failures = {(epoch, shard): (count, last) for epoch, shard, count, last in state["failures"]}
         ledger._failed = state["failed"]
         ledger.records_retrained = state["retrained"]
         ledger._announced = state.get("announced", False) and ledger.finished

@@ -10,6 +10,7 @@ from elastic_runtime.master.ledger import (
     Accepted,
     AllFinished,
     Ask,
+    AtWork,
     EpochFinished,
     Expire,
     Failed,
@@ -225,6 +226,41 @@ def test_a_fatal_failure_is_not_tried_again():
     ledger = a_ledger()
     [effect] = ledger.handle(Failed("w", grant(ledger), "no such column", True, 0.0))
     assert effect == JobFailed(Shard("a", 0, 10), 1, "no such column")
+
+
+def test_a_shard_that_failed_with_a_worker_is_tried_by_another_first():
+    """It may be the worker's place that cannot read it, and the same worker asks again at once."""
+    ledger = a_ledger()
+    grant(ledger, "other")
+    ledger.handle(Failed("w", grant(ledger), "cannot be read", False, 0.0))
+    ledger = restored(ledger)
+    assert grant(ledger).shard == 2
+    assert grant(ledger, "other").shard == 1
+    ledger.handle(Failed("other", Lease(0, 1, ledger.attempts), "cannot be read", False, 0.0))
+    assert grant(ledger).shard == 1, "with whom it failed last"
+
+
+def test_a_shard_that_failed_with_the_only_worker_at_work_is_tried_again_at_once():
+    ledger = a_ledger()
+    ledger.handle(Failed("w", grant(ledger), "no", False, 0.0))
+    assert grant(ledger).shard == 0
+
+
+def test_a_shard_that_failed_with_a_worker_goes_to_it_again_where_no_other_is_left():
+    ledger = a_ledger([Source("a", 20)])
+    grant(ledger, "other")
+    ledger.handle(Failed("w", grant(ledger), "no", False, 0.0))
+    assert grant(ledger).shard == 1
+
+
+def test_a_worker_at_other_work_keeps_what_it_holds():
+    ledger = a_ledger()
+    assert ledger.handle(AtWork("w", 0.0)) == []
+    assert ledger.next_deadline() is None
+    grant(ledger)
+    renewed = ledger.handle(AtWork("w", 50.0))
+    assert (renewed, ledger.next_deadline()) == ([Renewed()], 110.0)
+    assert not changes(renewed)
 
 
 def test_progress_on_one_lease_renews_all_but_asking_renews_none():
