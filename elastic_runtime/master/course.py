@@ -47,6 +47,7 @@ class Course:
         self._job, self._narrator, self._tasks = job, narrator, tasks
         self._durable, self._finish = durable, finish
         self._timer = asyncio.Event()
+        self._reasons: set[str] = set()  # why versions were not evaluated, as far as said
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event and do what follows from it."""
@@ -129,8 +130,17 @@ class Course:
                 self.versions.free(version, "evaluation")
                 self.desk.news()
                 self.end_if_complete()
+            case evaluation.EvaluationSkipped(version, reason):
+                self._say_skipped(version, reason)
+                self.versions.free(version, "evaluation")
+                self.desk.news()
             case evaluation.SnapshotWanted():
                 self._tasks.spawn(self.versions.snapshot_to_evaluate())
+
+    def _say_skipped(self, version: int, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            log.warning("version %d is not evaluated, nor may be others after it: %s", version, reason)
 
     async def _start(self, start: fleet.StartPod) -> None:
         """Once a successor would know of the pod, too: else it would end it as a stranger, for another."""

@@ -7,6 +7,7 @@ own limit, and is answered the moment something changes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,8 @@ from elastic_runtime.master.evaluation import MetricState
 from elastic_runtime.master.job import EVALUATION, EXPORT, FLEET, WORK_KIND, Job, model_folder
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.tensors import from_tensor, to_tensor
+
+log = logging.getLogger(__name__)
 
 MACHINE = {kind: name for name, kind in WORK_KIND.items()} | {master_pb2.EVALUATION_RESULT: EVALUATION}
 
@@ -29,7 +32,7 @@ class Desk:
     def __init__(self, job: Job, *, tell: Tell, durable: Callable[[], Awaitable[None]]) -> None:
         self._job, self._tell, self._durable = job, tell, durable
         self._news = asyncio.Event()
-        self._closed = False
+        self._closed = self._told_held_back = False
 
     def close(self) -> None:
         """Nobody is answered until it opens again: the job is being saved, or ends."""
@@ -79,12 +82,20 @@ class Desk:
             if again is not None:
                 return self._granted(machine, again)
         for machine in machines:
+            if self._job.held_back(machine):
+                self._say_held_back()
+                continue
             for effect in self._tell(machine, ask):
                 if isinstance(effect, ledger.Granted | evaluation.Granted):
                     return self._granted(machine, effect)
         if self._job.complete:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.END)
         return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.WAIT)
+
+    def _say_held_back(self) -> None:
+        if not self._told_held_back:
+            self._told_held_back = True
+            log.info("evaluations come due faster than they are done: the training waits for them at times")
 
     def _granted(self, machine: str, granted: ledger.Granted | evaluation.Granted) -> master_pb2.LeaseReply:
         lease = granted.lease
@@ -145,6 +156,8 @@ def event_of(request: master_pb2.ReportRequest, now: float) -> Any:
     match request.WhichOneof("what"):
         case "progress":
             return ledger.Progress(worker, lease, now)
+        case "failed" if request.failed.snapshot_lost:
+            return evaluation.SnapshotLost(key.epoch)
         case "failed":
             return ledger.Failed(worker, lease, request.failed.error, request.failed.fatal, now)
         case "given_back":

@@ -2,7 +2,8 @@
 
 `tell(machine, event)` lets one machine take an event; what changed it goes to the journal before anybody
 hears the answer. The rows of a journal, told again to a new `Job`, give the same job. Which machines may
-hand out work at the moment, and in which order they are asked, is `open_machines()`.
+hand out work at the moment, and in which order they are asked, is `open_machines()`; one that is
+`held_back()` is passed over for a while.
 """
 
 from __future__ import annotations
@@ -123,6 +124,10 @@ class Job:
             return [LISTING]
         names = [name for name in (EVALUATION, TRAINING, PREDICTION) if name in self.machines]
         return [*names, EXPORT] if self.worked_through and EXPORT in self.machines else names
+
+    def held_back(self, machine: str) -> bool:
+        """Training hands nothing out while too many versions wait for evaluation."""
+        return machine == TRAINING and self.evaluation is not None and self.evaluation.behind
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event, and put it on record if it changed anything."""

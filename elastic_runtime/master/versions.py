@@ -136,12 +136,14 @@ class Versions:
         if version <= before:
             return
         self._job.reach(version)
+        saves = _multiples(spec.checkpoint_steps, before, version)
+        for due in saves:
+            self._needed.setdefault(due, set()).add("checkpoint")  # first: an evaluation may free it at once
         if self._job.evaluation is not None:
             for due in _multiples(spec.evaluation_steps, before, version):
                 self._needed.setdefault(due, set()).add("evaluation")
                 self._tell(EVALUATION, evaluation.VersionReached(due))
-        for due in _multiples(spec.checkpoint_steps, before, version):
-            self._needed.setdefault(due, set()).add("checkpoint")
+        for due in saves:
             self.checkpoints.request(due, self.home)
         self._stop_if_trained()
 

@@ -146,10 +146,19 @@ class Store:
         taken = self.present(slots=slots, tables=True, label=label)
         self.snapshots[taken.version] = taken
         while len(self.snapshots) > MOST_SNAPSHOTS:
-            oldest = next(iter(self.snapshots))
-            log.warning("more than %d snapshots wait: dropping version %d", MOST_SNAPSHOTS, oldest)
-            del self.snapshots[oldest]
+            dropped = self._least_needed()
+            log.warning("more than %d snapshots wait: dropping version %d", MOST_SNAPSHOTS, dropped)
+            del self.snapshots[dropped]
         return taken.version
+
+    def _least_needed(self) -> int:
+        """Evaluation goes by version: what is for it alone goes from the newest, but for the one just taken.
+
+        Of checkpoints the newest is worth the most.
+        """
+        *before, _ = self.snapshots
+        of_evaluation = [version for version in before if self.snapshots[version].slots is None]
+        return of_evaluation[-1] if of_evaluation else before[0]
 
     @property
     def _model(self) -> Model:

@@ -345,14 +345,16 @@ class Finished(_message.Message):
     def __init__(self, records: _Optional[int] = ..., version: _Optional[int] = ..., loss: _Optional[float] = ..., states: _Optional[_Iterable[_Union[MetricState, _Mapping]]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., sources: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ..., stop_training: _Optional[bool] = ..., output: _Optional[str] = ...) -> None: ...
 
 class Failed(_message.Message):
-    __slots__ = ("error", "traceback", "fatal")
+    __slots__ = ("error", "traceback", "fatal", "snapshot_lost")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TRACEBACK_FIELD_NUMBER: _ClassVar[int]
     FATAL_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_LOST_FIELD_NUMBER: _ClassVar[int]
     error: str
     traceback: str
     fatal: bool
-    def __init__(self, error: _Optional[str] = ..., traceback: _Optional[str] = ..., fatal: _Optional[bool] = ...) -> None: ...
+    snapshot_lost: bool
+    def __init__(self, error: _Optional[str] = ..., traceback: _Optional[str] = ..., fatal: _Optional[bool] = ..., snapshot_lost: _Optional[bool] = ...) -> None: ...
 
 class GivenBack(_message.Message):
     __slots__ = ("reason", "records", "version", "stop_training")

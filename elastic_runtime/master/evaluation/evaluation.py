@@ -2,8 +2,10 @@
 
 Versions come by step (each multiple of `steps`), by time (`throttle` > 0: the first after `start_delay`,
 then at most one per throttle), and always at the end, unless the final model was evaluated already. One is
-open at a time, the others wait in order. A ledger of one epoch hands out its shards, then a ledger of one
-shard the result, so whatever befalls a worker is dealt with as in training.
+open at a time, the others wait in order, each for the sake of a snapshot: when some wait, training is to
+wait for them, and a version beyond the most that may wait is left out. A ledger of one epoch hands out an
+evaluation's shards, then a ledger of one shard the result, so whatever befalls a worker is dealt with as in
+training.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from elastic_runtime.master.evaluation.events import (
     EvaluationCancelled,
     EvaluationFinished,
     EvaluationPlanned,
+    EvaluationSkipped,
     EvaluationStarted,
     Event,
     FinalModel,
@@ -40,6 +43,12 @@ from elastic_runtime.master.ledger import Ledger, Source
 
 _Report = ledgers.Progress | ledgers.Finished | ledgers.Failed | ledgers.GivenBack
 _FINAL = 0  # the snapshot that is the model as it is
+BEHIND = 4
+"""With so many waiting no more training is to be handed out; what workers have in hand is still done."""
+MOST_WAITING = 8
+"""Each is a copy of the model at whoever holds it: parameter servers keep 16, checkpoints' among them."""
+TOO_MANY = "evaluations come due faster than they are done (a larger --evaluation_steps asks for fewer)"
+LOST = "its snapshot is lost"
 
 
 @dataclass(slots=True)
@@ -86,6 +95,11 @@ class Evaluation:
     def idle(self) -> bool:
         """Nothing is being evaluated or waits for it."""
         return self._open is None and not self._waiting
+
+    @property
+    def behind(self) -> bool:
+        """So much waits for it that training should wait, too."""
+        return len(self._waiting) >= BEHIND
 
     @property
     def failed(self) -> bool:
@@ -163,6 +177,8 @@ class Evaluation:
         self._wanted = self._wanted and not event.asked
         if not (by_step or by_time) or version in self.results or self._planned(version):
             return []
+        if len(self._waiting) >= MOST_WAITING:
+            return [EvaluationSkipped(version, TOO_MANY)]
         return self._plan(version, version)
 
     def _final_model(self, version: int) -> list[Effect]:
@@ -194,7 +210,10 @@ class Evaluation:
             self._tell_ledger(ledgers.UndoAfter(-1))  # no report of a result under way will be heard
             self._valid.clear()
             self._wanted = False
-        effects: list[Effect] = [EvaluationCancelled(lost) for lost, _ in cancelled]
+        effects: list[Effect] = [
+            EvaluationCancelled(lost) if version is None else EvaluationSkipped(lost, LOST)
+            for lost, _ in cancelled
+        ]
         return effects + self._open_next()
 
     # Shards and results

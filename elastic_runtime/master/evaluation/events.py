@@ -162,9 +162,17 @@ class EvaluationFinished:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationCancelled:
-    """The snapshot is lost. Should the version be reached again, it will be evaluated then."""
+    """The model went back before it. Should the version be reached again, it will be evaluated then."""
 
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSkipped:
+    """The version will not be evaluated, and its snapshot is not needed; the job goes on without."""
+
+    version: int
+    reason: str
 
 
 Effect = (
@@ -176,6 +184,7 @@ Effect = (
     | SnapshotFree
     | EvaluationFinished
     | EvaluationCancelled
+    | EvaluationSkipped
     | ledger.NoWorkNow
     | ledger.NoWorkEver
     | ledger.Renewed

@@ -13,6 +13,7 @@ from elastic_runtime.master.evaluation import (
     EvaluationCancelled,
     EvaluationFinished,
     EvaluationPlanned,
+    EvaluationSkipped,
     EvaluationStarted,
     FinalModel,
     Granted,
@@ -30,9 +31,11 @@ from elastic_runtime.master.evaluation import (
     decode,
     encode,
 )
+from elastic_runtime.master.evaluation.evaluation import BEHIND, LOST, MOST_WAITING, TOO_MANY
 from elastic_runtime.master.ledger import (
     Accepted,
     Ask,
+    AtWork,
     Expire,
     Failed,
     GivenBack,
@@ -275,8 +278,32 @@ def test_one_lost_snapshot_leaves_the_others():
     evaluation = an_evaluation(steps=50)
     for version in (50, 100, 150):
         evaluation.handle(VersionReached(version))
-    assert evaluation.handle(SnapshotLost(100)) == [EvaluationCancelled(100)]
-    assert evaluation.handle(SnapshotLost(50)) == [EvaluationCancelled(50), EvaluationStarted(150, 150)]
+    assert evaluation.handle(SnapshotLost(100)) == [EvaluationSkipped(100, LOST)]
+    assert evaluation.handle(SnapshotLost(50)) == [EvaluationSkipped(50, LOST), EvaluationStarted(150, 150)]
+
+
+def test_what_comes_due_faster_than_it_is_done_holds_training_back_and_is_left_out_beyond_a_bound():
+    evaluation = an_evaluation(steps=1)
+    behind = []
+    for version in range(1, MOST_WAITING + 2):  # one is open, the others wait
+        evaluation.handle(VersionReached(version))
+        behind.append(evaluation.behind)
+    assert behind == [False] * BEHIND + [True] * (MOST_WAITING + 1 - BEHIND)
+    too_late = MOST_WAITING + 2
+    assert evaluation.handle(VersionReached(too_late)) == [EvaluationSkipped(too_late, TOO_MANY)]
+    assert len(evaluation.snapshots()) == MOST_WAITING + 1
+    evaluation.handle(FinalModel(too_late))
+    assert evaluated(do_all(evaluation)) == [*range(1, too_late), too_late], "the finished model is evaluated"
+    assert not evaluation.behind
+
+
+def test_a_worker_at_other_work_keeps_what_it_is_to_evaluate():
+    evaluation = an_evaluation(steps=50)
+    evaluation.handle(VersionReached(50))
+    assert evaluation.handle(AtWork("w", 0.0)) == [], "it holds nothing yet"
+    ask(evaluation)
+    assert evaluation.handle(AtWork("w", 50.0)) == [Renewed()]
+    assert evaluation.next_deadline() == 110.0
 
 
 def test_a_result_under_way_needs_no_snapshot():

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from elastic_runtime.master import evaluation
 from elastic_runtime.master.checkpoints import Checkpoints
 from elastic_runtime.master.home import Origin
-from elastic_runtime.master.job import TRAINING, Job
+from elastic_runtime.master.job import EVALUATION, TRAINING, Job
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
@@ -64,9 +65,9 @@ class OneHolder:
         self.senders.append(workers)
 
 
-def begun(folder, said, durable, home=None):
+def begun(folder, said, durable, home=None, **options):
     """What is kept of a model that is saved each ten versions."""
-    options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
+    options |= {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
     options |= {"checkpoint_dir": str(folder), "checkpoint_steps": "10", "keep_checkpoint_max": "1"}
     job = Job(JobSpec.make(options, []), lambda row: None)
     job.begin({TRAINING: [Source("a", 40)]})
@@ -85,6 +86,33 @@ def begun(folder, said, durable, home=None):
     )
     versions.home = home or OneHolder()
     return versions
+
+
+def test_a_version_that_is_saved_is_kept_for_that_where_its_evaluation_is_left_out(tmp_path):
+    async def found():
+        versions = begun(tmp_path, [], nothing, evaluation_steps="1", validation_data="v")
+        versions._job.begin({EVALUATION: [Source("v", 10)]})
+        versions.home = home = OneHolder()
+        home.may_end.clear()
+
+        def tell(machine, event):
+            effects = versions._job.tell(machine, event)
+            for effect in effects:
+                if isinstance(effect, evaluation.EvaluationSkipped):
+                    versions.free(effect.version, "evaluation")
+            return effects
+
+        versions._tell = tell
+        versions.reached(10)
+        async with asyncio.timeout(60):
+            await home.writes.wait()
+            early = home.dropped.copy()
+            home.may_end.set()
+            await versions.checkpoints.settled()
+            await asyncio.sleep(0)  # lets the task that drops the snapshot begin
+        return early, home.dropped
+
+    assert asyncio.run(found()) == ([], [10])
 
 
 @pytest.mark.parametrize("keeps", [0, 1])

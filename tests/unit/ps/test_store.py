@@ -179,10 +179,17 @@ def test_snapshots_are_kept_at_multiples_and_stay_as_they_were():
 
 
 def test_snapshots_nobody_drops_do_not_fill_the_memory():
-    held = store(evaluation_steps=1)
+    held = store(checkpoint_steps=1)
     for version in range(MOST_SNAPSHOTS + 3):
         held.push(push("a", version=version), now=0)
     assert list(held.snapshots) == list(range(4, MOST_SNAPSHOTS + 4))
+
+
+def test_snapshots_that_come_too_fast_do_not_take_the_place_of_the_one_being_evaluated_nor_of_checkpoints():
+    held = store(evaluation_steps=1, checkpoint_steps=MOST_SNAPSHOTS)
+    for version in range(MOST_SNAPSHOTS + 3):
+        held.push(push("a", version=version), now=0)
+    assert list(held.snapshots) == [*range(1, MOST_SNAPSHOTS - 1), MOST_SNAPSHOTS, MOST_SNAPSHOTS + 3]
 
 
 def test_going_back_voids_what_waits():
