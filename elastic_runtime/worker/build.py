@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import keras
 
 from elastic_runtime.data.readers import Metadata, Reader, adapt, open_reader
-from elastic_runtime.errors import InputError
+from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.model.callbacks import Callbacks
 from elastic_runtime.model.module import ModelModule, load
 from elastic_runtime.rpc import master_pb2
@@ -18,6 +18,7 @@ from elastic_runtime.spec.job import JobSpec, Kind
 from elastic_runtime.spec.model_path import resolve
 from elastic_runtime.spec.model_text import renamed
 from elastic_runtime.worker.compute import FEEDS, Compute
+from elastic_runtime.worker.failure import NotFoundHere
 from elastic_runtime.worker.feed import ShardFeed
 from elastic_runtime.worker.metrics import Evaluator
 from elastic_runtime.worker.trainers.base import Trainer
@@ -85,7 +86,10 @@ def _reader(spec: JobSpec, module: ModelModule, origin: str) -> Reader:
     arguments: Mapping[str, Any] = spec.reader_arguments
     if module.custom_data_reader is not None:
         return adapt(module.custom_data_reader(origin, records_per_task=spec.records_per_task, **arguments))
-    return open_reader(origin, {name: str(value) for name, value in arguments.items()})
+    try:
+        return open_reader(origin, {name: str(value) for name, value in arguments.items()})
+    except ElasticError as problem:  # the master has opened the same before
+        raise NotFoundHere(problem.what, where=problem.where, remedy=problem.remedy) from problem
 
 
 def _feed(spec: JobSpec, module: ModelModule, kind: int, reader: Reader) -> ShardFeed:

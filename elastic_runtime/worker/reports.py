@@ -17,8 +17,12 @@ import numpy as np
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
 from elastic_runtime.rpc.tensors import from_tensor, to_tensor
+from elastic_runtime.worker import failure
 from elastic_runtime.worker.effort import Effort
 from elastic_runtime.worker.link import MasterLink
+from elastic_runtime.worker.orders import Inbox
+from elastic_runtime.worker.trainers.base import SnapshotLost
+from elastic_runtime.worker.work import Broken
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +34,8 @@ States = list[tuple[str, list[np.ndarray], str]]
 class Reports:
     """A queue to the master with a thread that empties it."""
 
-    def __init__(self, link: MasterLink, effort: Effort) -> None:
-        self._link, self._effort = link, effort
+    def __init__(self, link: MasterLink, effort: Effort, inbox: Inbox) -> None:
+        self._link, self._effort, self._inbox = link, effort, inbox
         self._queue: collections.deque[master_pb2.ReportRequest] = collections.deque()
         self._changed = threading.Condition()
         self._sending = False
@@ -56,9 +60,14 @@ class Reports:
         """The lease's work is done."""
         self._put(master_pb2.ReportRequest(key=key, finished=finished))
 
-    def failed(self, key: master_pb2.LeaseKey, *, error: str, trace: str, fatal: bool = False) -> None:
+    def failed(self, key: master_pb2.LeaseKey, problem: Exception) -> None:
         """The lease's work cannot be done, or not by this attempt."""
-        failed = master_pb2.Failed(error=error, traceback=trace, fatal=fatal)
+        failed = master_pb2.Failed(
+            error=failure.line_of(problem),
+            traceback=failure.trace_of(problem),
+            fatal=failure.is_final(problem),
+            snapshot_lost=isinstance(problem, SnapshotLost),
+        )
         self._put(master_pb2.ReportRequest(key=key, failed=failed))
 
     def given_back(self, key: master_pb2.LeaseKey, *, reason: str, records: int) -> None:
@@ -109,6 +118,9 @@ class Reports:
             try:
                 reply = self._link.report(request)
             except MasterAway:
+                return self._give_up()
+            except Exception as problem:  # noqa: BLE001 - what it trains without a word is trained in vain
+                self._inbox.put(Broken(problem))
                 return self._give_up()
             if not reply.accepted:
                 kind = request.WhichOneof("what")

@@ -2,19 +2,19 @@
 
 One thread asks the master for work, reads the records, and hands both on: the records to the tf.data
 pipeline of their kind, the lease to the main thread's inbox. It runs at most `ahead` leases in front, so a
-lost worker holds little.
+lost worker holds little. A shard that cannot be read where this worker runs is reported, so that another may
+try; a worker that can read nothing for a while ends, and its place is taken by one elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections.abc import Callable
 
-from elastic_runtime.errors import ElasticError, Unavailable
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.rpc.membership import MasterAway
+from elastic_runtime.worker import failure
 from elastic_runtime.worker.link import MasterLink
 from elastic_runtime.worker.orders import Inbox
 from elastic_runtime.worker.reports import Reports
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 AHEAD = 3
 LONG_POLL_SECONDS = 10.0
+UNREAD_PAUSES = (5.0, 10.0)
+"""After reads that a disk or a store refused; so many in a row are borne, one more is the worker's end."""
 
 Deliver = Callable[[int, master_pb2.LeaseReply], int]
 
@@ -47,7 +49,7 @@ class ShardSupply:
         self._era = 0
         self._era_changed = threading.Condition()
         self._stopping = False
-        self._number = 0
+        self._number = self._unread = 0
         self._thread = threading.Thread(target=self._run, name="shard-supply", daemon=True)
 
     def start(self, era: int) -> None:
@@ -116,18 +118,24 @@ class ShardSupply:
     def _hand_on(self, number: int, reply: master_pb2.LeaseReply) -> bool:
         try:
             records = self._deliver(number, reply)
-        except ElasticError as problem:
-            self._reports.failed(
-                reply.key, error=str(problem), trace="", fatal=not isinstance(problem, Unavailable)
-            )
-            return False
         except Exception as problem:  # noqa: BLE001 - a user's reader may raise anything
-            self._reports.failed(
-                reply.key, error=f"{type(problem).__name__}: {problem}", trace=traceback.format_exc()
-            )
+            self._reports.failed(reply.key, problem)
+            if failure.is_of_storage(problem):
+                self._bear(problem)
             return False
+        self._unread = 0
         self._inbox.put(Work(number=number, reply=reply, records=records))
         return True
+
+    def _bear(self, problem: Exception) -> None:
+        """Give the storage time, and others that may read it the work."""
+        if self._unread == len(UNREAD_PAUSES):
+            raise problem
+        pause = UNREAD_PAUSES[self._unread]
+        self._unread += 1
+        log.warning("%s: asking for work again in %g s", failure.line_of(problem), pause)
+        with self._era_changed:
+            self._era_changed.wait_for(lambda: self._stopping, pause)
 
     def _await_other_era(self, era: int) -> None:
         with self._era_changed:

@@ -41,7 +41,7 @@ class NoMoreWork:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The supply of work ended by an error that is nobody's but ours: there is nothing more to wait for."""
+    """The supply of work, or what is said of it, ended by an error: there is nothing to wait for."""
 
     problem: Exception
 

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from elastic_runtime.errors import ElasticError
+
+
+class SnapshotLost(ElasticError):
+    """No snapshot of that version is kept, nor ever will be."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -52,7 +58,7 @@ class Trainer(Protocol):
         ...
 
     def evaluating(self, version: int) -> AbstractContextManager[None]:
-        """Inside, the model holds the snapshot of that version (0: the present model)."""
+        """Inside, the model holds the snapshot of that version (0: the present model), or `SnapshotLost`."""
         ...
 
 

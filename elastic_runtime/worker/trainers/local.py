@@ -19,7 +19,7 @@ from elastic_runtime.model.optimizer import LearningRate, optimizer_config
 from elastic_runtime.model.user_code import told
 from elastic_runtime.ps import checkpoint
 from elastic_runtime.ps.partfile import PartState
-from elastic_runtime.worker.trainers.base import StepResult
+from elastic_runtime.worker.trainers.base import SnapshotLost, StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +143,5 @@ class LocalTrainer:
 
     def _snapshot_of(self, version: int) -> Copy:
         if version not in self._copies:
-            raise ElasticError(f"there is no snapshot of version {version}: it was dropped, or never taken")
+            raise SnapshotLost(f"there is no snapshot of version {version}: it was dropped, or never taken")
         return self._copies[version]

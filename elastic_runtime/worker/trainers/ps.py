@@ -23,7 +23,7 @@ from elastic_runtime.model.network import Network, split
 from elastic_runtime.model.optimizer import LearningRate, optimizer_config
 from elastic_runtime.model.user_code import told
 from elastic_runtime.ps.client import PSClient, PSRefused, PSUnavailable, PushResult, Reason
-from elastic_runtime.worker.trainers.base import StepResult
+from elastic_runtime.worker.trainers.base import SnapshotLost, StepResult
 
 log = logging.getLogger(__name__)
 
@@ -243,4 +243,6 @@ def _passing_refusals() -> Iterator[None]:
     except PSRefused as refusal:
         if refusal.reason in _PASSING:
             raise PSUnavailable(str(refusal)) from refusal
+        if refusal.reason is Reason.NO_SNAPSHOT:
+            raise SnapshotLost(refusal.what, where=refusal.where) from refusal
         raise

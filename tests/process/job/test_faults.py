@@ -118,6 +118,22 @@ def test_data_cut_in_the_middle_while_training_fails_the_job_with_file_and_recor
     assert re.search(rf"records \d+-\d+ of {cut}/data-00002", verdict)
 
 
+def test_data_that_is_away_for_a_moment_costs_a_shard_an_attempt_and_not_the_job(
+    make_run: MakeRun, data: Path, tmp_path: Path
+) -> None:
+    files = shutil.copytree(data, tmp_path / "files")
+    away = files / "data-00002"
+    run = make_run("--num_workers=1", "--shuffle_shards=false", data=files)
+    run.pace(0.03)
+    run.start().until_done(64)
+    away.rename(tmp_path / "elsewhere")
+    run.pace(0)
+    run.until_said(rf"records \d+-\d+ of {away} go back to the queue: failed: {away}: cannot be opened")
+    (tmp_path / "elsewhere").rename(away)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {}
+
+
 def test_a_taken_port_is_one_clear_error(make_run: MakeRun) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

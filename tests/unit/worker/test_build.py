@@ -7,6 +7,7 @@ from elastic_runtime.data.example import encode
 from elastic_runtime.data.recordio import Writer
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.worker.build import build
+from elastic_runtime.worker.failure import NotFoundHere, end_by
 
 pytestmark = pytest.mark.tensorflow
 
@@ -48,3 +49,13 @@ def test_workers_of_one_seed_begin_with_one_model_and_of_another_with_another(tm
     first = weights(seed=0, worker_id=0)
     np.testing.assert_array_equal(weights(seed=0, worker_id=1), first)
     assert not np.array_equal(weights(seed=1, worker_id=0), first)
+
+
+def test_data_that_the_master_has_found_and_this_worker_cannot_is_no_fault_of_the_jobs(tmp_path):
+    """Another worker, elsewhere, may find it: this one's node lacks what the others have."""
+    (tmp_path / "m.py").write_text(MODEL)
+    options = {"job_name": "j", "model_def": str(tmp_path / "m.py"), "run_dir": str(tmp_path / "run")}
+    spec = JobSpec.make(options | {"training_data": str(tmp_path / "not-mounted")}, [])
+    with pytest.raises(NotFoundHere, match="not-mounted: there is no such file or folder") as caught:
+        build(spec, worker="w0", worker_id=0, incarnation="i", token="t")
+    assert not end_by(caught.value).fatal
