@@ -3,6 +3,7 @@ given the same artifact fail the run, before the task begins. So `train` needs a
 
 import importlib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.steps import Folder
 from elastic_runtime.steps import train as step
 
+MODEL = Path(__file__).parents[3] / "model_zoo" / "mnist" / "mnist_functional_api.py"
 PIPELINES = {"cifar10_allreduce": "cifar10"} | {
     name: name for name in ("census", "mnist", "own_image", "sweep")
 }
@@ -38,6 +40,12 @@ def test_a_validation_split_alone_is_a_part_of_the_training_dataset(monkeypatch,
     data = Folder(str(tmp_path), {"splits": {"train": 4, "test": 2}})
     outputs = {name: Folder(str(tmp_path / name)) for name in ("model", "metrics", "report", "pods")}
     with pytest.raises(InputError, match="enough"):
-        step.train(**outputs, training_dataset=data, training_split="train", validation_split="test")
+        step.train(
+            **outputs,
+            model_def=str(MODEL),
+            training_dataset=data,
+            training_split="train",
+            validation_split="test",
+        )
     assert told["training_data"] == f"{tmp_path}/train"
     assert told["validation_data"] == f"{tmp_path}/test"
