@@ -2,8 +2,8 @@
 
 That is KF_PIPELINES_ENDPOINT, or in a cluster, by kubeconfig or as one of its pods, the service `ml-pipeline`
 of the namespace `kubeflow` (KF_PIPELINES_NAMESPACE). The server tells how the steps get on only when asked.
-Its older interfaces, which its own page uses, tell the rest: why a pod waits or has failed, and what the log
-of a step says.
+Its older interfaces tell the rest: why a pod waits or has failed, and what the log of a step says; where the
+server cannot read logs, kubectl's cluster may.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ class Kfp:
         how: str,
         page: str = "",
         namespace: str = "",
+        cluster: Workflows | None = None,
     ) -> None:
         self.package, self._endpoint, self._page, self._namespace = package, endpoint, page, namespace
+        self._cluster = cluster
         self.why = f"Kubeflow Pipelines at {endpoint} ({how})"
 
     def run(self) -> int:
@@ -82,9 +84,9 @@ class Kfp:
             say(f"run {run} goes on without this command; its page can terminate it: {page}")
             return INTERRUPTED
         workflow = self._workflow(client, run)
-        logs = {pod: self._log(client, run, pod) for pod in kfp_status.pods(workflow)}
+        logs = self._logs(client, run, workflow)
         if logs and not any(logs.values()):
-            say("the server has no logs of the steps: what they said last, and their metrics, are not shown")
+            say("no logs of the steps can be had: what they said last, and their metrics, are not shown")
         for line in kfp_status.results(workflow, logs):
             sys.stdout.write(f"{line}\n")
         sys.stdout.write(f"metrics, report and model: {page}\n")
@@ -144,10 +146,25 @@ class Kfp:
             return dict(json.loads(told["pipeline_runtime"]["workflow_manifest"]))
         return {}
 
+    def _logs(self, client: Any, run: str, workflow: dict[str, Any]) -> dict[str, list[str]]:
+        """What each step has said, by its pod."""
+        namespace = workflow.get("metadata", {}).get("namespace", "")
+        return {
+            pod: self._log(client, run, pod) or self._log_in_the_cluster(namespace, pod)
+            for pod in kfp_status.pods(workflow)
+        }
+
     def _log(self, client: Any, run: str, pod: str) -> list[str]:
-        """What the step in this pod has said; an error comes as an object."""
+        """As the server has it; an error comes as an object."""
         told = self._told(client, _LOG.format(run=run, pod=pod))
         return told.splitlines() if isinstance(told, str) else []
+
+    def _log_in_the_cluster(self, namespace: str, pod: str) -> list[str]:
+        """As the cluster has it, if there is one; not everybody may read logs there."""
+        with contextlib.suppress(ElasticError):
+            if self._cluster is not None:
+                return list(Api(self._cluster.connection, namespace).pod_log(pod, container="main"))
+        return []
 
     def _told(self, client: Any, place: str) -> Any:
         """What an interface answers of which the client knows nothing; None if it does not."""
@@ -203,7 +220,7 @@ def in_cluster(package: KfpPackage, namespace: str, cluster: Workflows) -> Kfp:
     endpoint = f"{cluster.server}/api/v1/namespaces/{home}/services/{_SERVICE}:http/proxy"
     how = f"the cluster of kubectl has service {home}/{_SERVICE}"
     page = os.environ.get(UI, "")
-    return Kfp(package, endpoint=endpoint, how=how, page=page, namespace=namespace)
+    return Kfp(package, endpoint=endpoint, how=how, page=page, namespace=namespace, cluster=cluster)
 
 
 def _kind(status: int) -> type[ElasticError]:

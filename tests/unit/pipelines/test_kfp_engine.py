@@ -235,7 +235,7 @@ def test_without_logs_the_places_of_what_a_step_made_are_told_as_they_were_plann
     assert command() == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[:-2] == told
-    assert "the server has no logs of the steps" in said.err
+    assert "no logs of the steps can be had" in said.err
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,14 @@ def test_a_refusal_that_may_pass_is_waited_for(backend, capsys, status) -> None:
     assert capsys.readouterr().err.count(": waiting for it") == 1
 
 
-def test_where_no_page_is_known_the_words_say_where_to_look(serve, tmp_path, capsys, monkeypatch) -> None:
+def test_where_no_page_is_known_the_words_say_where_to_look_and_logs_are_the_clusters(
+    serve, tmp_path, capsys, monkeypatch
+) -> None:
+    """This is how KFP is found by a kubeconfig. Its server cannot read logs where it has one user only."""
+    pod, node = "mnist-x-impl-7", {"id": "mnist-x-7", "name": "mnist-x.root.convert.executor", "type": "Pod"}
+    node |= {"phase": "Succeeded", "templateName": "impl", "finishedAt": "2026-01-01T00:00:00Z"}
+    about = {"name": "mnist-x", "namespace": "kubeflow"}
+    ran = json.dumps({"metadata": about, "status": {"nodes": {"mnist-x-7": node}}})
     home = "/api/v1/namespaces/kubeflow/services/ml-pipeline"
     place = f"{home}:http/proxy/"  # the client writes both slashes
     server = serve(
@@ -269,6 +276,9 @@ def test_where_no_page_is_known_the_words_say_where_to_look(serve, tmp_path, cap
             f"GET {place}/apis/v2beta1/experiments": lambda _: {"experiments": [{"experiment_id": "e"}]},
             f"POST {place}/apis/v2beta1/runs": lambda _: {"run_id": "r1", "state": "PENDING"},
             f"GET {place}/apis/v2beta1/runs/r1": lambda _: {"run_id": "r1", "state": "SUCCEEDED"},
+            f"GET {place}/apis/v1beta1/runs/r1": lambda _: {"pipeline_runtime": {"workflow_manifest": ran}},
+            f"GET {place}/apis/v1alpha1/runs/r1/nodes/{pod}/log": lambda _: "",
+            f"GET /api/v1/namespaces/kubeflow/pods/{pod}/log": lambda _: "3 rows are converted\n",
             "GET /apis/argoproj.io/v1alpha1": lambda _: {"resources": []},
         }
     )
@@ -283,7 +293,10 @@ def test_where_no_page_is_known_the_words_say_where_to_look(serve, tmp_path, cap
         "r1 among the runs on the page of Kubeflow Pipelines, whose address KF_PIPELINES_UI_ENDPOINT can name"
     )
     assert f"run r1 is started: {place}" in said.err
-    assert said.out.splitlines()[0] == f"metrics, report and model: {place}"
+    assert said.out.splitlines()[:2] == [
+        "convert    3 rows are converted",
+        f"metrics, report and model: {place}",
+    ]
 
 
 def test_a_server_that_refuses_is_one_line(backend, capsys) -> None:
