@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from elastic_runtime.platform.process.child import settle
 from elastic_runtime.steps.command import main
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    settle(lambda: main(sys.argv[1:]))

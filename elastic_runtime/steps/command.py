@@ -34,18 +34,18 @@ _TRUTH = {"true": True, "false": False}
 _FORM = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def main(words: Sequence[str]) -> None:
+def main(words: Sequence[str]) -> int:
     """Run the step that these words ask for; if it does not succeed, the process ends and says why."""
     try:
         if words and words[0] in _HELP:
             sys.stdout.write(
                 f"usage: python -m elastic_runtime.steps STEP --name=value ...\nsteps: {', '.join(STEPS)}\n"
             )
-            return
+            return 0
         step = _step(words[0] if words else "")
         if {*_HELP} & {*words}:
             sys.stdout.write("\n".join([f"options of {words[0]}:", *_Ports(step).names()]) + "\n")
-            return
+            return 0
         given = _Ports(step).read(words[1:])
     except InputError as error:
         raise ended_by(error) from None
@@ -55,6 +55,7 @@ def main(words: Sequence[str]) -> None:
     for port, file in given.results.items():
         value = result if port == "result" else getattr(result, port)
         write_atomically(Path(file), value if isinstance(value, str) else json.dumps(value))
+    return 0
 
 
 def _step(name: str) -> Callable[..., Any]:

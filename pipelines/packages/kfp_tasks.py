@@ -51,11 +51,12 @@ def _tasks(spec: Any, owner: Any, known: Given) -> Iterator[tuple[Any, Given]]:
 
 
 def _parameters(task: Any, called: Any, known: Given) -> Given:
-    found = {}
+    found, ports = {}, called.input_definitions.parameters
     for name, source in task.inputs.parameters.items():
         found[name] = known.get(source.component_input_parameter, _UNKNOWN)
-        if source.WhichOneof("kind") == "runtime_value":
-            found[name] = _value(source.runtime_value.constant, called.input_definitions.parameters[name])
+        # A task whose image another one makes has an input that no component has; looking it up makes one.
+        if source.WhichOneof("kind") == "runtime_value" and name in ports:
+            found[name] = _value(source.runtime_value.constant, ports[name])
     return found
 
 

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 import yaml
 from hera.workflows import DAG, Workflow
+from kfp.dsl.base_component import BaseComponent
 
 from components import argo
 from elastic_runtime.errors import InputError
+from pipelines.census import census
+from pipelines.cifar10_allreduce import cifar10
 from pipelines.command import main
 from pipelines.mnist import mnist, mnist_on_argo
+from pipelines.own_image import own_image
 from pipelines.packages import Change
 from pipelines.packages.argo import ArgoPackage
 from pipelines.packages.kfp import KfpPackage
@@ -228,3 +232,11 @@ def test_a_task_of_the_same_name_without_such_an_input_stays_as_it_is() -> None:
     )
     assert training["num_workers"] == "4"
     assert "num_workers" not in cleaning
+
+
+@pytest.mark.parametrize("pipeline", [census, cifar10, mnist, own_image, sweep])
+def test_judging_what_steps_are_given_changes_nothing(pipeline: BaseComponent) -> None:
+    package = KfpPackage(pipeline)
+    before = package.text()
+    package.check()
+    assert package.text() == before
