@@ -166,6 +166,20 @@ def test_kfp_itself_changes_what_a_task_is_told(
     assert limits["main"] == {"memory": "256M"}
 
 
+def test_kfp_itself_has_no_logs_for_its_only_user(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    ended = Ended.of(pipelines, client, runs[what_is_told], RUN_SECONDS)
+    [pod] = ended.pods("tell")
+    name = pod["metadata"]["name"]
+    place = f"/apis/v1alpha1/runs/{ended.number}/nodes/{name}/log"
+    told = client._run_api.api_client.call_api(
+        place, "GET", response_type="object", auth_settings=["Bearer"], _return_http_data_only=True
+    )
+    assert not told
+    assert pipelines.namespace.log(name, "main")
+
+
 def test_kfp_itself_runs_no_exit_handler_after_a_retry(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
