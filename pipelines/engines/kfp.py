@@ -39,6 +39,7 @@ from pipelines.packages.kfp import KfpPackage
 
 ENDPOINT, UI, NAMESPACE = "KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KF_PIPELINES_NAMESPACE"
 _IN_WORDS = f"{{run}} among the runs on the page of Kubeflow Pipelines, whose address {UI} can name"
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
 _SERVICE, _HOME = "ml-pipeline", "kubeflow"
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
@@ -100,7 +101,17 @@ class Kfp:
     def _client(self) -> Any:
         _require_listener(self._endpoint)
         with self._asked():
-            return kfp.Client(namespace=os.environ.get(NAMESPACE) or _HOME)
+            return kfp.Client(namespace=os.environ.get(NAMESPACE) or _HOME, **self._by_token())
+
+    def _by_token(self) -> dict[str, str]:
+        """What KFP's client is told where kubectl's user has a token: by itself it would forget the proxy."""
+        if self._cluster is None or IN_A_POD in os.environ:
+            return {}
+        token, authority = self._cluster.connection.bearer
+        if not token:
+            return {}
+        judged_by = {"ssl_ca_cert": authority} if authority else {}
+        return {"host": self._endpoint, "existing_token": token, **judged_by}
 
     def _start(self, client: Any) -> str:
         with tempfile.TemporaryDirectory() as folder, self._asked():

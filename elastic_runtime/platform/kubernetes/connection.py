@@ -58,6 +58,13 @@ class Connection:
         other._patience = seconds
         return other
 
+    @property
+    def bearer(self) -> tuple[str, str]:
+        """The user's token, if that is what it is known by, and the file that the server is judged by."""
+        known = self._client.configuration
+        told = known.get_api_key_with_prefix("authorization") or ""
+        return told.removeprefix("Bearer "), known.ssl_ca_cert or ""
+
     def close(self) -> None:
         """End all streams and all waiting."""
         self._closed.set()

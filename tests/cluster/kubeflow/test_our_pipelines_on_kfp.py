@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -58,6 +59,18 @@ class Command:
         return found
 
 
+def by_token(pipelines: kfp.Kfp, folder: Path) -> dict[str, str]:
+    """For the command of somebody who has no certificate, as clouds have it."""
+    cluster = pipelines.cluster
+    cluster.kubectl("create", "serviceaccount", "somebody")
+    role = ("--clusterrole=cluster-admin", "--serviceaccount=default:somebody")
+    cluster.kubectl("create", "clusterrolebinding", "somebody", *role)
+    known = json.loads(cluster.kubeconfig.read_text())
+    known["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "somebody").strip()}
+    (folder / "kubeconfig").write_text(json.dumps(known))
+    return {**pipelines.environment(), "KUBECONFIG": str(folder / "kubeconfig")}
+
+
 @pytest.fixture(scope="module")
 def commands(
     pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory
@@ -75,11 +88,12 @@ def commands(
         "failing": ["mnist", "--set=convert.source=/nowhere"],
     }
     given = dict[str, Command]()
+    known_by_token = by_token(pipelines, tmp_path_factory.mktemp("token"))
     with granted(pipelines):
         for called, (name, *options) in words.items():
             process = subprocess.Popen(
                 [sys.executable, ROOT / "pipelines" / f"{name}.py", "--engine=kfp", *options],
-                env=pipelines.environment(),
+                env=known_by_token if called == "failing" else pipelines.environment(),
                 cwd=tmp_path_factory.mktemp(called),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

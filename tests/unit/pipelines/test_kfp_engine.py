@@ -259,8 +259,9 @@ def test_a_refusal_that_may_pass_is_waited_for(backend, capsys, status) -> None:
     assert capsys.readouterr().err.count(": waiting for it") == 1
 
 
+@pytest.mark.parametrize("user", [{}, {"token": "t"}])
 def test_where_no_page_is_known_the_words_say_where_to_look_and_logs_are_the_clusters(
-    serve, tmp_path, capsys, monkeypatch
+    serve, tmp_path, capsys, monkeypatch, user
 ) -> None:
     """This is how KFP is found by a kubeconfig. Its server cannot read logs where it has one user only."""
     pod, node = "mnist-x-impl-7", {"id": "mnist-x-7", "name": "mnist-x.root.convert.executor", "type": "Pod"}
@@ -268,7 +269,7 @@ def test_where_no_page_is_known_the_words_say_where_to_look_and_logs_are_the_clu
     about = {"name": "mnist-x", "namespace": "kubeflow"}
     ran = json.dumps({"metadata": about, "status": {"nodes": {"mnist-x-7": node}}})
     home = "/api/v1/namespaces/kubeflow/services/ml-pipeline"
-    place = f"{home}:http/proxy/"  # the client writes both slashes
+    place = f"{home}:http/proxy" + ("" if user else "/")  # with a certificate the client writes both slashes
     server = serve(
         {
             f"GET {home}": lambda _: {"metadata": {"name": "ml-pipeline"}},
@@ -282,9 +283,7 @@ def test_where_no_page_is_known_the_words_say_where_to_look_and_logs_are_the_clu
             "GET /apis/argoproj.io/v1alpha1": lambda _: {"resources": []},
         }
     )
-    known = str(
-        server.kubeconfig(tmp_path / "kubeconfig", user={})
-    )  # for a token KFP's client forgets the proxy
+    known = str(server.kubeconfig(tmp_path / "kubeconfig", user=user))
     monkeypatch.setenv("KUBECONFIG", known)
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", known)
     assert command("--engine=kfp") == 0
