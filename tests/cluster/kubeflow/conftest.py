@@ -16,7 +16,14 @@ from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.trainings import Workplace, granted, shared
 
+HERE = Path(__file__).parent
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(1800))  # each wait has its own, shorter limit
 
 
 def pytest_runtest_setup() -> None:
