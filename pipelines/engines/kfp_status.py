@@ -38,6 +38,11 @@ _NOT_THE_STEP = re.compile(
 )
 """Lines of KFP's launcher, of Argo's, and of KFP's part in the step's own process."""
 _MADE = re.compile(rf"^{_OF_THE_LAUNCHER}ExecutorOutput: (\{{$.*?^\}})$", re.DOTALL | re.MULTILINE)
+_DOCUMENTS = re.compile(
+    rf"^\{{$.*?^\}}$|^{_OF_THE_LAUNCHER}ExecutorOutput: .*?(?=^{_OF_THE_LAUNCHER}|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+"""What KFP tells its part of the step, and what that made, of which the log may have the beginning only."""
 _HEAD = re.compile(r"^\[[^]]*\] \[\w+\] \[[^]]*\] ")
 _LOGS = "executor-logs"
 
@@ -82,7 +87,7 @@ def results(workflow: Mapping[str, Any], logs: Mapping[str, Sequence[str]]) -> I
     """What each step said last and what it made, a line each, from the logs of its pods."""
     for task, node in _ran(workflow):
         log = "\n".join(logs.get(_pod(workflow, node), ()))
-        own = _MADE.sub("", log).splitlines()
+        own = _DOCUMENTS.sub("", log).splitlines()
         if words := [line for line in own if line.strip() and not _NOT_THE_STEP.match(line)]:
             yield f"{task:<10} {_HEAD.sub('', words[-1])}"
         yield from outputs(task, _made(log) or _meant(node))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipelines.command import main
-from pipelines.engines import kfp
+from pipelines.engines import kfp, kfp_status
 from pipelines.mnist import mnist, mnist_on_argo
 
 STARTED = "2026-01-01T00:00:00Z"
@@ -326,3 +326,23 @@ def test_whoever_leaves_the_command_is_told_that_the_run_goes_on(backend, capsys
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("run r1 goes on without this command; ")
     assert server.server.address in said
+
+
+LAUNCHER = "I1119 23:37:19.714130      15 launcher_v2.go"
+CUT = f"""{{
+    "inputs": {{}}
+}}
+[2026-11-19 23:37:19,600] [INFO] [evaluate.py:51:evaluate] 1 000 records in 1.6 s: accuracy 0.991
+{LAUNCHER}:877] ExecutorOutput: {{
+  "artifacts": {{
+    "confidenceThreshold": 0
+{LAUNCHER}:181] publish success.
+"""
+
+
+def test_of_what_kfp_writes_into_a_log_only_in_part_nothing_is_taken_for_a_steps_words() -> None:
+    node = {"id": "m-1", "name": "m.root.evaluate.executor", "type": "Pod", "templateName": "impl"}
+    workflow = {"metadata": {"name": "m"}, "status": {"nodes": {"m-1": node}}}
+    [pod] = kfp_status.pods(workflow)
+    told = list(kfp_status.results(workflow, {pod: CUT.splitlines()}))
+    assert told == ["evaluate   1 000 records in 1.6 s: accuracy 0.991"]
