@@ -249,9 +249,10 @@ def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_nam
     pipelines: kfp.Kfp, commands: dict[str, Command]
 ) -> None:
     run = commands["sweep"].succeeded()
-    said = ["\n".join(run.said(pod)) for number in ("", "-2", "-3") for pod in run.pods(f"train{number}")]
-    named = [JOB.search(text) for text in said]
-    times = sorted(times_of(run.pods(f"train{number}")[-1]) for number in ("", "-2", "-3"))
+    trainings = run.pods("train")
+    assert len(trainings) == len(TRAININGS)
+    named = [JOB.search("\n".join(run.said(pod))) for pod in trainings]
+    times = sorted(map(times_of, trainings))
     assert any(began < ended for (_, ended), (began, _) in itertools.pairwise(times)), times
     assert {each[1] for each in named if each} == {job_name(f"{name}-{run.number}") for name in TRAININGS}
     [table] = run.artifacts("compare", "system.Markdown")
