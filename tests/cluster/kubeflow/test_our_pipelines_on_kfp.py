@@ -250,7 +250,7 @@ def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_nam
 ) -> None:
     run = commands["sweep"].succeeded()
     trainings = run.pods("train")
-    assert len(trainings) == len(TRAININGS)
+    assert len(trainings) >= len(TRAININGS)
     named = [JOB.search("\n".join(run.said(pod))) for pod in trainings]
     times = sorted(map(times_of, trainings))
     assert any(began < ended for (_, ended), (began, _) in itertools.pairwise(times)), times
