@@ -4,6 +4,7 @@ All runs are started at once, and each test waits for its own. Once one of these
 page can go.
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.cluster.kit import kfp, kfp_services, kit
 from tests.cluster.kit.commands import until
 from tests.cluster.kit.site import Site
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import pods
+from tests.cluster.kubeflow.runs import pods, started
 from tests.cluster.kubeflow.trainings import step_pods
 from tests.cluster.test_kit_down import left, traces
 
@@ -125,11 +126,11 @@ def pipeline(steps: Callable[[str], None], image: str) -> BaseComponent:
 def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
     """The run of each of these pipelines, just started."""
     with connected(pipelines) as client:
-        made = {
-            steps: client.create_run_from_pipeline_func(pipeline(steps, plain_image), enable_caching=False)
+        create = functools.partial(client.create_run_from_pipeline_func, enable_caching=False)
+        return {
+            steps: started(pipelines, functools.partial(create, pipeline(steps, plain_image)))
             for steps in PIPELINES
         }
-    return {steps: str(each.run_id) for steps, each in made.items()}
 
 
 @pytest.mark.parametrize(

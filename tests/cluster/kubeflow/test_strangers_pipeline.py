@@ -4,6 +4,7 @@ loops and under conditions, with what is set on tasks the ordinary way, cached, 
 All runs but the one that finds things cached are started at once.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from elasticdl_components import clean_up, convert, evaluate, train
 from elasticdl_components.store import open_store
 from tests.cluster.kit import kfp, kfp_services
 from tests.cluster.kubeflow.ended import Ended, connected
+from tests.cluster.kubeflow.runs import started
 
 PYTHON = "python:3.11"  # the pipeline says which
 SECONDS = 600
@@ -234,11 +236,11 @@ Runs = Mapping[Callable[[str], BaseComponent], str]
 def runs(pipelines: kfp.Kfp, plain_image: str, pool: str, models: None) -> Runs:
     """The run of each of these pipelines, just started."""
     with connected(pipelines) as client:
-        made = {
-            each: client.create_run_from_pipeline_func(each(plain_image))
+        create = client.create_run_from_pipeline_func
+        return {
+            each: started(pipelines, functools.partial(create, each(plain_image)))
             for each in (stranger, absent_model, broken_loss)
         }
-    return {each: str(run.run_id) for each, run in made.items()}
 
 
 def jobs(run: Ended) -> set[str]:
@@ -269,8 +271,8 @@ def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_training_is
     assert compared.figures["worst"] > 0.6
     assert_pods_are_as_asked(first, pool)
 
-    made = client.create_run_from_pipeline_func(stranger(plain_image))
-    again = Ended.of(pipelines, client, made.run_id, SECONDS)
+    create = functools.partial(client.create_run_from_pipeline_func, stranger(plain_image))
+    again = Ended.of(pipelines, client, started(pipelines, create), SECONDS)
     assert again.state == "SUCCEEDED", again.report()
     assert_each_seed_was_trained_and_judged(again)
     for task in ("measure", "convert"):

@@ -30,6 +30,7 @@ from elastic_runtime.steps.job_name import job_name
 from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp
 from tests.cluster.kubeflow.runs import pods as all_pods
+from tests.cluster.kubeflow.runs import started
 from tests.process.job.harness import ZOO, write_data
 
 RECORDS = 1200
@@ -128,10 +129,13 @@ class TrainingPipeline:
 
     def start(self, *, experiment: str | None = None) -> TrainingRun:
         """What "Create run" does."""
-        made = self.place.client.create_run_from_pipeline_package(
-            str(self.package), run_name=self.name, experiment_name=experiment
+        run = started(
+            self.place.pipelines,
+            lambda: self.place.client.create_run_from_pipeline_package(
+                str(self.package), run_name=self.name, experiment_name=experiment
+            ),
         )
-        return self.place.run(str(made.run_id), job=self.job)
+        return self.place.run(run, job=self.job)
 
 
 class TrainingRun:
