@@ -4,8 +4,8 @@
     pipelines.environment()             # with it, the stock `kfp.Client()` finds its way
 
 What is changed of the manifests: the images are the kit's, the services of database, metadata and S3 lead
-beside the API server, and it is looked every second whether the server has started. KFP's page and its cache
-of the first version are not there.
+beside the API server, and it is looked every second whether the server has started. Its programs keep off the
+last node, which tests may so lose without them. KFP's page and its cache of the first version are not there.
 """
 
 from __future__ import annotations
@@ -154,6 +154,7 @@ def _objects(
                     subject["namespace"] = NAMESPACE
             case "Deployment":
                 _look_often(each)
+                _keep_off(each, [node.name for node in cluster.nodes])
             case "Service" if place := places.get(each["metadata"]["name"]):
                 yield _slice(each, *place)
                 del each["spec"]["selector"]
@@ -179,6 +180,16 @@ def _look_often(deployment: dict[str, Any]) -> None:
         if "startupProbe" in container:
             container["startupProbe"]["failureThreshold"] = STARTS_WITHIN_SECONDS
             probes.get("readinessProbe", {}).pop("initialDelaySeconds", None)
+
+
+def _keep_off(deployment: dict[str, Any], nodes: list[str]) -> None:
+    """The last node, if there are others."""
+    *others, _ = nodes
+    if others:
+        known = {"key": "kubernetes.io/hostname", "operator": "In", "values": others}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [known]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        deployment["spec"]["template"]["spec"]["affinity"] = affinity
 
 
 def _slice(service: dict[str, Any], host: str, port: int) -> dict[str, Any]:
