@@ -42,6 +42,7 @@ MANIFESTS = Path(__file__).parents[3] / "manifests"
 RIGHTS = ("elasticdl-rbac.yaml", "elasticdl-steps-rbac.yaml")
 KINDS = "pods,services,configmaps,secrets,persistentvolumeclaims"
 ENDED = {"SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"}
+DONE = {"Succeeded", "Failed", "Error"}  # as Argo calls what KFP does
 STEP = b"kfp.dsl.executor_main"
 
 
@@ -216,7 +217,7 @@ class TrainingRun:
         """Wait until the condition holds; the run must go on meanwhile."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
-            if self.state() in ENDED:
+            if self._ended():
                 if found := condition():  # it came last
                     break
                 raise AssertionError(f"ended before: {what}\n{self.report()}")
@@ -247,7 +248,7 @@ class TrainingRun:
 
     def ends(self, seconds: float = SECONDS) -> str:
         """Wait for the run's end; its state."""
-        return str(self.until(lambda: found if (found := self.state()) in ENDED else "", "it ends", seconds))
+        return str(self.until(self._ended, "it ends", seconds))
 
     def until_nothing_is_left(self, seconds: float) -> None:
         """Wait for that, whatever becomes of the run."""
@@ -319,6 +320,18 @@ class TrainingRun:
                     os.kill(int(number), signal.SIGKILL)
                     killed += 1
         assert killed, f"no process is the step's\n{self.report()}"
+
+    def _ended(self) -> str:
+        """The state in which the run has ended, once Argo says so, too.
+
+        When a run is retried, KFP may hear once more how it had ended before.
+        """
+        selector = f"pipeline/runid={self.run_id}"
+        phases = [
+            each.get("status", {}).get("phase")
+            for each in self._namespace.get("workflows", "-l", selector)["items"]
+        ]
+        return found if {*phases} <= DONE and (found := self.state()) in ENDED else ""
 
     def _of_the_job(self, kinds: str) -> list[Any]:
         return list(self._namespace.get(kinds, "-l", f"elasticdl_job_name={self.job}")["items"])
