@@ -126,8 +126,9 @@ class Job:
         return [*names, EXPORT] if self.worked_through and EXPORT in self.machines else names
 
     def held_back(self, machine: str) -> bool:
-        """Training hands nothing out while too many versions wait for evaluation."""
-        return machine == TRAINING and self.evaluation is not None and self.evaluation.behind
+        """Training hands nothing of what is left out while too many versions wait for evaluation."""
+        is_behind = machine == TRAINING and self.evaluation is not None and self.evaluation.behind
+        return is_behind and not self.machines[TRAINING].finished
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event, and put it on record if it changed anything."""

@@ -128,7 +128,10 @@ class JobOutputs:
             self._stored.close()
             self._deliver_model(summary)
         except OSError as problem:
-            remedy = "run the step again when there is room: the job is not trained again"
+            kept = f"what it has made is in {self._folder.absolute()}"
+            if self._spec.platform == "kubernetes":
+                kept = "the job is not trained again"
+            remedy = f"run the step again when there is room: {kept}"
             raise ElasticError(f"the outputs cannot be written: {problem}", remedy=remedy) from problem
         return summary
 

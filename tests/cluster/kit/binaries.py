@@ -152,8 +152,11 @@ def go_build(folder: Path, result: Path, *packages: str, flags: str = "") -> Non
 
 
 def go(folder: Path, *command: str) -> str:
-    """Runs a command of Go's in the module in `folder`, and returns what it printed."""
-    env = PLAIN_ENVIRONMENT | dict(os.environ) | {"CGO_ENABLED": "0"}
+    """Runs a command of Go's in the module in `folder`, and returns what it printed.
+
+    Its compiler and linker collect garbage less often than they would: that takes a fifth of their time.
+    """
+    env = PLAIN_ENVIRONMENT | dict(os.environ) | {"CGO_ENABLED": "0", "GOGC": "400"}
     return run("go", "-C", folder, *command, env=env)
 
 

@@ -62,9 +62,9 @@ class Command:
 def by_token(pipelines: kfp.Kfp, folder: Path) -> dict[str, str]:
     """For the command of somebody who has no certificate, as clouds have it."""
     cluster = pipelines.cluster
-    cluster.kubectl("create", "serviceaccount", "somebody")
     role = ("--clusterrole=cluster-admin", "--serviceaccount=default:somebody")
-    cluster.kubectl("create", "clusterrolebinding", "somebody", *role)
+    for what, *words in (["serviceaccount"], ["clusterrolebinding", *role]):
+        cluster.kubectl("create", what, "somebody", *words, check=False)  # a cluster that stays may have both
     known = json.loads(cluster.kubeconfig.read_text())
     known["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "somebody").strip()}
     (folder / "kubeconfig").write_text(json.dumps(known))

@@ -85,6 +85,13 @@ def test_what_a_lost_step_goes_on_from_is_there_until_the_model_is_delivered(pod
     assert pod.happened == ["succeeded"]
 
 
+def test_a_step_that_trained_in_processes_says_where_its_model_is_if_it_cannot_be_delivered(pod: Pod) -> None:
+    (pod.folder / "model").write_text("in the way")
+    with pytest.raises(ElasticError, match="what it has made is in /") as told:
+        pod.train()
+    assert "not trained again" not in str(told.value)
+
+
 def test_of_a_job_whose_model_is_delivered_nothing_is_kept(pod: Pod) -> None:
     pod.train(image_name="i")
     assert pod.happened == ["succeeded", "forgotten"]
