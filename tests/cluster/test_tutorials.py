@@ -142,7 +142,7 @@ def test_the_same_model_learns_by_allreduce(terminal: Type, cluster: Cluster, tm
         cluster,
         tmp_path,
         {
-            r"--num_epochs=1": "--num_epochs=8 --log_loss_steps=10",
+            r"--num_epochs=1": "--num_epochs=8 --log_loss_steps=1",
         },
     )
     typing.type("data", "rights", "allreduce-base", "allreduce-image")
@@ -166,8 +166,8 @@ def test_the_same_model_learns_by_allreduce(terminal: Type, cluster: Cluster, tm
     for due in (100, 200, 300):  # a worker that has no records for a step tells the loss of its next
         assert any(due <= step < due + 10 for step in by_step), sorted(by_step)
     about_300 = [loss for step, loss in by_step.items() if 260 < step < 350]
-    assert len(about_300) >= 8
-    assert sum(about_300) / len(about_300) < 0.15  # each is the loss of one minibatch, and varies
+    assert len(about_300) >= 60
+    assert sum(about_300) / len(about_300) < 0.15  # each is the loss of one minibatch, and varies by its half
     assert_all_done(training, epochs=8)
 
 

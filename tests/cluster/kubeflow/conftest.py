@@ -13,6 +13,7 @@ from kfp import Client
 
 from tests.cluster.kit import kfp, kfp_images
 from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kubeflow.ended import connected
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.trainings import Workplace, granted, shared
 
@@ -62,12 +63,14 @@ def our_image(pipelines: kfp.Kfp) -> str:
     return kfp_images.elasticdl(pipelines.cluster)
 
 
-@pytest.fixture
-def place(pipelines: kfp.Kfp, client: Client, our_image: str, tmp_path: Path) -> Iterator[Workplace]:
+@pytest.fixture(scope="module")
+def place(
+    pipelines: kfp.Kfp, our_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workplace]:
     """Where trainings with workers as pods run, with the rights that this takes."""
-    claim = f"job-{os.getpid()}-{next(_numbers)}"
-    with granted(pipelines), shared(pipelines, tmp_path, claim) as folder:
-        yield Workplace(pipelines, client, our_image, folder, claim)
+    claim, folder = f"job-{os.getpid()}-{next(_numbers)}", tmp_path_factory.mktemp("place")
+    with connected(pipelines) as client, granted(pipelines), shared(pipelines, folder, claim) as place:
+        yield Workplace(pipelines, client, our_image, place, claim)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,15 @@
 """What the user of KFP's page does to runs that train on pods: what KFP shows is true, and nothing is left.
 
 All is done through KFP's own server, by its own client, and what is left is counted through Kubernetes' API.
-The rows of `docs/kubeflow_actions.md` come from here.
+The rows of `docs/kubeflow_actions.md` come from here. The runs of several tests are started at once: they
+train, slowly, until their test comes.
 """
 
+import shutil
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 from kfp import Client
 
 from elastic_runtime.ps import checkpoint
@@ -14,7 +17,14 @@ from tests.cluster.kit import kfp
 from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
 from tests.cluster.kubeflow.test_kubeflow_pipelines import RUN_SECONDS
-from tests.cluster.kubeflow.trainings import FOLDER, TrainingRun, Workplace, recurring_runs, shared
+from tests.cluster.kubeflow.trainings import (
+    FOLDER,
+    TrainingPipeline,
+    TrainingRun,
+    Workplace,
+    recurring_runs,
+    shared,
+)
 
 PACE = 0.6  # a record: an epoch takes longer than what is done to it
 WRITING_PACE = 0.01
@@ -22,7 +32,38 @@ WRITING_EPOCHS = 1000
 GONE_SECONDS = 120
 ORPHANED_SECONDS = 10
 BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
+MENDED, SEVERAL, FIXED, DELETED, ARCHIVED = "mended", "several", "fixed", "deleted", "archived"
+ZOO = f"{FOLDER}/zoo"
+MENDED_ZOO = f"{FOLDER}/mended-zoo"
 BROKEN = "\n\ndef loss(*_):\n    raise ValueError('this loss is broken')\n"
+
+
+class Begun(NamedTuple):
+    """What a user has written, and its run."""
+
+    pipeline: TrainingPipeline
+    run: TrainingRun
+
+
+@pytest.fixture(scope="module")
+def begun(place: Workplace) -> dict[str, Begun]:
+    """Runs of the tests that come first, just started; the first has a mistake in its model."""
+    shutil.copytree(place.seen(ZOO), place.seen(MENDED_ZOO))
+    with (place.seen(MENDED_ZOO) / "tiny.py").open("a") as model:
+        model.write(BROKEN)
+    pipelines = {
+        MENDED: place.pipeline(MENDED, model_zoo=MENDED_ZOO),
+        SEVERAL: place.pipeline(SEVERAL),
+        FIXED: place.pipeline(FIXED, job=f"fixed-{uuid.uuid4().hex[:8]}"),
+        DELETED: place.pipeline(DELETED),
+        ARCHIVED: place.pipeline(ARCHIVED),
+    }
+    for each in pipelines.values():
+        each.pace(PACE)
+    experiments = {ARCHIVED: f"put away {uuid.uuid4().hex[:6]}"}
+    return {
+        name: Begun(each, each.start(experiment=experiments.get(name))) for name, each in pipelines.items()
+    }
 
 
 def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
@@ -35,6 +76,111 @@ def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
         assert run.ends() == "FAILED", run.report()
         assert "manifests/elasticdl-rbac.yaml | kubectl apply -n" in run.log(), run.report()
         assert run.left() == []
+
+
+def test_a_run_that_failed_begins_anew_when_its_user_has_mended_it_and_retries(
+    place: Workplace, begun: dict[str, Begun], table: KubeflowTable
+) -> None:
+    run = begun[MENDED].run
+    assert run.ends() == "FAILED", run.report()
+    assert "ValueError: this loss is broken" in run.log()
+    run.until_nothing_is_left(GONE_SECONDS)
+    model = place.seen(MENDED_ZOO) / "tiny.py"
+    model.write_text(model.read_text().removesuffix(BROKEN))
+    begun[MENDED].pipeline.pace(0)
+    row = table.action("Retry of a run that failed by the model's error, mended since", run)
+    run.retry()
+    assert run.ends() == "SUCCEEDED", run.report()
+    run.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "begins anew, each record done once", seconds=GONE_SECONDS)
+
+
+def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
+    place: Workplace, client: Client, begun: dict[str, Begun], table: KubeflowTable
+) -> None:
+    """A run, its clone, and two that a recurring run has started one over the other."""
+    pipeline, first = begun[SEVERAL]
+    clone = first.clone()
+    experiment = client.create_experiment("recurring").experiment_id
+    recurring = client.create_recurring_run(
+        experiment,
+        "every second",
+        interval_second=1,
+        max_concurrency=2,
+        no_catchup=True,
+        pipeline_package_path=str(pipeline.package),
+    ).recurring_run_id
+    try:
+        until(
+            lambda: len(recurring_runs(client, recurring)) >= 2,
+            what="the recurring run has two runs",
+            seconds=RUN_SECONDS,
+        )
+    finally:
+        client.disable_recurring_run(recurring)
+    runs = [first, clone, *(place.run(each) for each in recurring_runs(client, recurring))]
+    assert len(runs) == 4  # not more at once than it may have
+    for run in runs:
+        run.until_training()
+    pods_of = [{pod["metadata"]["uid"] for pod in run.pods().values()} for run in runs]
+    assert sum(map(len, pods_of)) == len(set().union(*pods_of)) == 8
+    rows = [
+        table.action(what, run)
+        for what, run in zip(
+            (
+                "two runs at once: the first",
+                "Clone, while the first trains",
+                *("a recurring run over itself",) * 2,
+            ),
+            runs,
+            strict=True,
+        )
+    ]
+    pipeline.pace(0)
+    for run, row in zip(runs, rows, strict=True):
+        assert run.ends() == "SUCCEEDED", run.report()
+        run.assert_each_record_is_done_once()
+        row.over("SUCCEEDED", "each record done once", seconds=GONE_SECONDS)
+    client.delete_recurring_run(recurring)
+
+
+def test_two_runs_that_are_given_one_job_do_not_share_it(
+    begun: dict[str, Begun], table: KubeflowTable
+) -> None:
+    """The second is refused, and neither it nor its clean-up does anything to the first."""
+    pipeline, first = begun[FIXED]
+    first.until_training()
+    before = first.uids()
+    second = pipeline.start()
+    assert second.ends() == "FAILED", second.report()
+    said = f"a job of this name is there already, in {first.workflow()}"
+    assert said in second.log(), second.report()
+    assert first.uids() == before
+    row = table.action("two runs at once with the same `job_name`: the first", first)
+    pipeline.pace(0)
+    assert first.ends() == "SUCCEEDED", first.report()
+    first.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "each record done once; the second is refused, and FAILED", seconds=GONE_SECONDS)
+
+
+def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_goes_on(
+    client: Client, begun: dict[str, Begun], table: KubeflowTable
+) -> None:
+    deleted, (kept, archived) = begun[DELETED].run, begun[ARCHIVED]
+    for run in (deleted, archived):
+        run.until_training()
+    row = table.action("Delete, while it trains", deleted)
+    deleted.delete()
+    row.over("nothing: it is gone", "ended", seconds=GONE_SECONDS)
+    assert deleted.run_id not in {each.run_id for each in client.list_runs(page_size=100).runs}
+
+    row = table.action("Archive of its experiment, while it trains", archived)
+    client.archive_experiment(client.get_run(archived.run_id).experiment_id)
+    assert client.get_run(archived.run_id).storage_state == "ARCHIVED"
+    kept.pace(0)
+    assert archived.ends() == "SUCCEEDED", archived.report()
+    archived.assert_each_record_is_done_once()
+    row.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)
 
 
 def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
@@ -110,6 +256,12 @@ def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_
         assert run.ends() == "FAILED", run.report()
 
     retried.retry()
+    ended.until_no_pod_lives(ORPHANED_SECONDS + GONE_SECONDS)
+    row.ended("FAILED", "ended")
+    assert not ended.left(), ended.report()  # the step has taken all with it
+    given["ended"].pace(0)
+    ended.retry()
+
     retried.until_again(killed, BACK)
     assert before.items() <= retried.uids().items(), retried.report()
     given["retried"].pace(0)
@@ -117,12 +269,6 @@ def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_
     done = table.action("Retry of a run whose step was killed, without `clean_up`", retried)
     retried.assert_each_record_is_done_once()
     done.over("SUCCEEDED", "goes on with its pods, each record done once", seconds=GONE_SECONDS)
-
-    ended.until_no_pod_lives(ORPHANED_SECONDS + GONE_SECONDS)
-    row.ended("FAILED", "ended")
-    assert not ended.left(), ended.report()  # the step has taken all with it
-    given["ended"].pace(0)
-    ended.retry()
     assert ended.ends() == "SUCCEEDED", ended.report()
     done = table.action("Retry of a run that was terminated, without `clean_up`", ended)
     ended.assert_each_record_is_done_once()
@@ -134,115 +280,3 @@ def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_
     row = table.action("Delete of a run whose step was killed, without `clean_up`", forsaken)
     forsaken.delete()
     row.over("nothing: it is gone", "all goes with it", seconds=GONE_SECONDS)
-
-
-def test_a_run_that_failed_begins_anew_when_its_user_has_mended_it_and_retries(
-    place: Workplace, table: KubeflowTable
-) -> None:
-    model = place.folder / "zoo" / "tiny.py"
-    right = model.read_text()
-    model.write_text(right + BROKEN)
-    run = place.pipeline("mended").start()
-    assert run.ends() == "FAILED", run.report()
-    assert "ValueError: this loss is broken" in run.log()
-    run.until_nothing_is_left(GONE_SECONDS)
-    model.write_text(right)
-    row = table.action("Retry of a run that failed by the model's error, mended since", run)
-    run.retry()
-    assert run.ends() == "SUCCEEDED", run.report()
-    run.assert_each_record_is_done_once()
-    row.over("SUCCEEDED", "begins anew, each record done once", seconds=GONE_SECONDS)
-
-
-def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
-    place: Workplace, client: Client, table: KubeflowTable
-) -> None:
-    """A run, its clone, and two that a recurring run has started one over the other."""
-    pipeline = place.pipeline("several")
-    pipeline.pace(PACE)
-    first = pipeline.start()
-    clone = first.clone()
-    experiment = client.create_experiment("recurring").experiment_id
-    recurring = client.create_recurring_run(
-        experiment,
-        "every second",
-        interval_second=1,
-        max_concurrency=2,
-        no_catchup=True,
-        pipeline_package_path=str(pipeline.package),
-    ).recurring_run_id
-    try:
-        until(
-            lambda: len(recurring_runs(client, recurring)) >= 2,
-            what="the recurring run has two runs",
-            seconds=RUN_SECONDS,
-        )
-    finally:
-        client.disable_recurring_run(recurring)
-    runs = [first, clone, *(place.run(each) for each in recurring_runs(client, recurring))]
-    assert len(runs) == 4  # not more at once than it may have
-    for run in runs:
-        run.until_training()
-    pods_of = [{pod["metadata"]["uid"] for pod in run.pods().values()} for run in runs]
-    assert sum(map(len, pods_of)) == len(set().union(*pods_of)) == 8
-    rows = [
-        table.action(what, run)
-        for what, run in zip(
-            (
-                "two runs at once: the first",
-                "Clone, while the first trains",
-                *("a recurring run over itself",) * 2,
-            ),
-            runs,
-            strict=True,
-        )
-    ]
-    pipeline.pace(0)
-    for run, row in zip(runs, rows, strict=True):
-        assert run.ends() == "SUCCEEDED", run.report()
-        run.assert_each_record_is_done_once()
-        row.over("SUCCEEDED", "each record done once", seconds=GONE_SECONDS)
-    client.delete_recurring_run(recurring)
-
-
-def test_two_runs_that_are_given_one_job_do_not_share_it(place: Workplace, table: KubeflowTable) -> None:
-    """The second is refused, and neither it nor its clean-up does anything to the first."""
-    job = f"fixed-{uuid.uuid4().hex[:8]}"
-    pipeline = place.pipeline("fixed", job=job)
-    pipeline.pace(PACE)
-    first = pipeline.start()
-    first.until_training()
-    before = first.uids()
-    second = pipeline.start()
-    assert second.ends() == "FAILED", second.report()
-    said = f"a job of this name is there already, in {first.workflow()}"
-    assert said in second.log(), second.report()
-    assert first.uids() == before
-    row = table.action("two runs at once with the same `job_name`: the first", first)
-    pipeline.pace(0)
-    assert first.ends() == "SUCCEEDED", first.report()
-    first.assert_each_record_is_done_once()
-    row.over("SUCCEEDED", "each record done once; the second is refused, and FAILED", seconds=GONE_SECONDS)
-
-
-def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_goes_on(
-    place: Workplace, client: Client, table: KubeflowTable
-) -> None:
-    doomed, kept = place.pipeline("deleted"), place.pipeline("archived")
-    for each in (doomed, kept):
-        each.pace(PACE)
-    deleted, archived = doomed.start(), kept.start(experiment=f"put away {uuid.uuid4().hex[:6]}")
-    for run in (deleted, archived):
-        run.until_training()
-    row = table.action("Delete, while it trains", deleted)
-    deleted.delete()
-    row.over("nothing: it is gone", "ended", seconds=GONE_SECONDS)
-    assert deleted.run_id not in {each.run_id for each in client.list_runs(page_size=100).runs}
-
-    row = table.action("Archive of its experiment, while it trains", archived)
-    client.archive_experiment(client.get_run(archived.run_id).experiment_id)
-    assert client.get_run(archived.run_id).storage_state == "ARCHIVED"
-    kept.pace(0)
-    assert archived.ends() == "SUCCEEDED", archived.report()
-    archived.assert_each_record_is_done_once()
-    row.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)

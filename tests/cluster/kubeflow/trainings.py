@@ -62,6 +62,10 @@ class Workplace:
         """What a user has written; see `TrainingPipeline`."""
         return TrainingPipeline(self, name, **given)
 
+    def seen(self, place: str) -> Path:
+        """Where on this machine is what pods see there."""
+        return self.folder / Path(place).relative_to(FOLDER)
+
     def run(self, run_id: str, *, job: str = "") -> TrainingRun:
         """One that is there; its job has the run's id for a name, unless another is given."""
         return TrainingRun(self, run_id, job or job_name(run_id))
