@@ -22,6 +22,7 @@ from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.image.base import THIS_MACHINE
 from elastic_runtime.steps.artifact import Folder
 from elastic_runtime.steps.build_image import build_image
+from tests.cluster.kit import requirements
 from tests.cluster.kit.commands import run
 
 
@@ -287,10 +288,13 @@ def test_packages_for_another_python_are_refused(
         )
 
 
-@pytest.mark.skipif(not shutil.which("buildah") or os.geteuid() != 0, reason="needs buildah, and root")
 def test_buildah_takes_the_image_and_finds_the_models_and_no_older_ones(
     server: str, zoo: Path, tmp_path: Path
 ) -> None:
+    if reason := requirements.why_not():
+        pytest.skip(f"no buildah as of a cluster: {reason}")
+    requirements.install({"buildah": requirements.PACKAGES["buildah"]})
+
     def buildah(*words: str) -> str:
         places = ("--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs")
         return run("buildah", *places, *words).strip()
