@@ -14,7 +14,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 from urllib3 import exceptions as http
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, Unavailable
 
 RIGHTS: Mapping[str, Mapping[str, str]] = {
     "manifests/elasticdl-rbac.yaml": {
@@ -40,7 +40,7 @@ class ApiError(ElasticError):
     """The API server refused."""
 
 
-class Away(ApiError):
+class Away(ApiError, Unavailable):
     """The API server did not answer for as long as it was waited for."""
 
 
@@ -97,8 +97,9 @@ def passing(problem: ApiException | http.HTTPError) -> str:
         if problem.status == 0:  # of TLS, to which the server's death in the middle of it belongs, or of ours
             broke = _of_tls(problem) and "certificate" not in str(problem.reason).lower()
             return "the connection broke" if broke else ""
-        if problem.status == 429 or problem.status >= 500:
-            return f"it answers {problem.status} {_message(_status(problem.body)) or problem.reason}"
+        answer = _status(problem.body)
+        if problem.status == 429 or problem.status >= 500 or _lost_a_race_for_quota(problem, answer):
+            return f"it answers {problem.status} {_message(answer) or problem.reason}"
         return ""
     if isinstance(problem, http.NameResolutionError):
         return "its name is not known"
@@ -109,7 +110,9 @@ def passing(problem: ApiException | http.HTTPError) -> str:
 
 def knows_nobody(problem: ApiException | http.HTTPError) -> bool:
     """Whether it is a refusal of the one who asks, not of what was asked."""
-    return isinstance(problem, ApiException) and problem.status in (401, 403)
+    if not isinstance(problem, ApiException) or problem.status not in (401, 403):
+        return False
+    return not _is_of_quota(_message(_status(problem.body)))
 
 
 def told(problem: ApiException | http.HTTPError) -> ApiError:
@@ -128,7 +131,7 @@ def of_status(answer: Mapping[str, Any]) -> ApiError:
     kind, remedy = _KINDS.get(code, ApiError), ""
     if code == 401:
         message, remedy = f"the cluster does not know who this is ({message})", _LOGIN_REMEDY
-    elif code == 403 and ("exceeded quota" in message or "status unknown for quota" in message):
+    elif code == 403 and _is_of_quota(message):
         kind, remedy = NoQuota, "ask for less, free something, or have the quota raised"
     elif code == 403 and "no PriorityClass" in message:
         remedy = "kubectl apply -f manifests/elasticdl-priorities.yaml makes `high` and `low`"
@@ -154,6 +157,19 @@ def _right(message: str) -> str:
         return f"kubectl apply -n {namespace} -f {file}"
     names = f"s/ name: elasticdl/&-{account}/; s/name: default/name: {account}/"  # default keeps its own
     return f"sed '{names}' {file} | kubectl apply -n {namespace} -f -"
+
+
+def _is_of_quota(message: str) -> bool:
+    return "exceeded quota" in message or "status unknown for quota" in message
+
+
+def _lost_a_race_for_quota(problem: ApiException, answer: Mapping[str, Any]) -> bool:
+    """Whether others changed a quota while it was looked at for us: nothing was made, and there may be room.
+
+    OpenShift has quotas of the whole cluster, too.
+    """
+    kind = str((answer.get("details") or {}).get("kind"))
+    return problem.status == 409 and answer.get("reason") == "Conflict" and kind.endswith("resourcequotas")
 
 
 def _of_tls(problem: ApiException) -> bool:

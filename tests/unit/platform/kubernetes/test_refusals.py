@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from elastic_runtime.platform.kubernetes.errors import RIGHTS, Forbidden, NoQuota, of_status
+from elastic_runtime.errors import Unavailable
+from elastic_runtime.platform.kubernetes.errors import RIGHTS, Away, Forbidden, NoQuota, of_status
+from elastic_runtime.platform.kubernetes.submission import VERDICTS
 
 ROOT = Path(__file__).parents[4]
 
@@ -22,6 +24,12 @@ def test_a_quota_that_nobody_has_counted_yet_is_waited_for_like_a_full_one() -> 
     uncounted = 'pods "a" is forbidden: status unknown for quota: few, resources: pods'
     assert type(of_status({"code": 403, "message": uncounted})) is NoQuota
     assert type(of_status({"code": 403, "message": 'pods "a" is forbidden: no'})) is Forbidden
+
+
+def test_a_server_that_is_away_is_no_verdict_but_ends_a_step_like_a_store_that_is_away() -> None:
+    assert Away("no answer").exit_code == Unavailable.exit_code == 69
+    assert Away.exit_code not in VERDICTS
+    assert Forbidden("no").exit_code == 1
 
 
 def test_the_default_account_is_given_its_rights_in_its_namespace() -> None:
