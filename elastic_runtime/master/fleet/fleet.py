@@ -40,6 +40,7 @@ from elastic_runtime.master.fleet.events import (
     WorkerLeft,
 )
 from elastic_runtime.master.fleet.seats import Seat, Seats, SeatState
+from elastic_runtime.platform.exits import judge
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role, pod_name
 
 _MAY_START = (Begin, PodSeen, PodEnded, Scale, Tick)
@@ -339,8 +340,13 @@ class Fleet:
 
 
 def _as_told(seat: Seat, end: PodEnded, *, asked: bool) -> PodEnded:
-    """The end as the worker announced it; code 0 without a word and with work left is an error."""
-    if told := _TOLD.get(seat.told):
+    """The end as the worker announced it; code 0 without a word and with work left is an error.
+
+    That it drained says nothing of who made it: an error that its exit code does not tell stays one.
+    """
+    told = _TOLD.get(seat.told)
+    known = end.cause is ExitCause.ERROR and judge(end.exit_code).cause is not ExitCause.ERROR
+    if told and not (known and told is ExitCause.DRAINED):
         return replace(end, cause=told)
     if seat.role is Role.WORKER and end.cause is ExitCause.COMPLETED and not asked:
         return replace(end, cause=ExitCause.ERROR, detail="ended with code 0 before the work was done")

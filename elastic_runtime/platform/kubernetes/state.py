@@ -2,12 +2,13 @@
 why it ended.
 
 The kubelet, the scheduler and the controllers each leave their word in another place. The most telling goes
-first: a container killed for memory, then a disruption from outside (preempted, evicted, node lost), then
-the exit code, judged as everywhere else.
+first: a container killed for memory, then an eviction for what the pod itself has written, then a disruption
+from outside (preempted, evicted, node lost), then the exit code, judged as everywhere else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,12 @@ _REASONS = {
     "NodeShutdown": (ExitCause.PREEMPTED, "its node is shut down"),
     "Terminated": (ExitCause.PREEMPTED, "its node is shut down"),
 }
+_WROTE_TOO_MUCH = re.compile(
+    r"exceeded its local ephemeral storage limit|ephemeral local storage usage exceeds the total limit|"
+    r"usage of EmptyDir volume .* exceeds the limit",
+    re.IGNORECASE,
+)
+"""Of an eviction: a limit of the pod's own. That the node was low on it is told in other words."""
 _NOT_STARTED = {"ContainerCannotRun", "StartError", "CreateContainerError"}
 _BAD_IMAGE = {
     "ErrImagePull",
@@ -58,7 +65,7 @@ def verdict(pod: Any, last_lines: Sequence[str] = (), *, deleted: bool = False) 
     code = container.exit_code if container else None
     if container and container.reason == "OOMKilled":
         return Verdict(ExitCause.OUT_OF_MEMORY, code, f"killed for memory: {_limit(pod)}")
-    if found := _disruption(pod):
+    if found := _own_eviction(pod) or _disruption(pod):
         cause, detail = found
         return Verdict(cause, code, detail)
     if container and container.reason in _NOT_STARTED:
@@ -123,6 +130,13 @@ def _waiting(pod: Any) -> Any:
 def _ended_container(pod: Any) -> Any:
     states = (status.state for status in pod.status.container_statuses or () if status.state)
     return next((state.terminated for state in states if state.terminated), None)
+
+
+def _own_eviction(pod: Any) -> tuple[ExitCause, str] | None:
+    message = (pod.status.message or "").strip()
+    if pod.status.reason != "Evicted" or not _WROTE_TOO_MUCH.search(message):
+        return None
+    return ExitCause.ERROR, f"evicted by its node: it wrote more than its limit: {message}"
 
 
 def _disruption(pod: Any) -> tuple[ExitCause, str] | None:

@@ -114,6 +114,22 @@ def test_a_drained_worker_is_replaced_whatever_its_exit_code():
     assert fleet.handle(ended(W[0], ExitCause.COMPLETED, code=0))[1] == worker(2, 0, "drained")
 
 
+@pytest.mark.parametrize("code", [75, 137, 0, None])
+def test_a_worker_that_drained_as_it_was_evicted_for_an_error_of_its_own_is_charged_with_it(code):
+    """Its node gives it the time to say goodbye, and the exit code is that of anyone who is told to go."""
+    fleet = serving(workers=1, relaunch_on_worker_failure=0)
+    fleet.handle(WorkerLeft(W[0], "drained"))
+    evicted = ended(W[0], ExitCause.ERROR, code=code, detail="evicted by its node")
+    assert isinstance(fleet.handle(evicted)[-1], FailJob)
+
+
+@pytest.mark.parametrize(("said", "code"), [("drained", 139), ("completed", 137)])
+def test_a_worker_that_crashes_on_its_way_out_or_had_no_more_work_is_not_charged(said, code):
+    fleet = serving(workers=1, relaunch_on_worker_failure=0)
+    fleet.handle(WorkerLeft(W[0], said))
+    assert fleet.handle(ended(W[0], ExitCause.ERROR, code=code))[0].cause == said
+
+
 def test_code_zero_without_a_word_is_an_error_not_an_end_of_work():
     fleet = serving(workers=1)
     assert fleet.handle(ended(W[0], ExitCause.COMPLETED, code=0))[1] == worker(1, 0, "error")

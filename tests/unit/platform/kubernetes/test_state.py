@@ -69,6 +69,53 @@ def test_a_pod_that_had_to_leave_its_node_is_no_failure_of_its_own_however_it_en
     assert state.verdict(pod).cause is ExitCause.NODE_LOST
 
 
+def evicted(message: str, *conditions: V1PodCondition, code: int | None = 137) -> V1Pod:
+    """By its node, as the kubelet says it, before or after its container was heard of."""
+    pod = ended(code or 0, while_deleted=False)
+    pod.status.reason, pod.status.message, pod.status.conditions = "Evicted", message, [*conditions]
+    if code is None:
+        pod.status.container_statuses = None
+    return pod
+
+
+@pytest.mark.parametrize("code", [137, 143, 75, 0, None])
+@pytest.mark.parametrize("by_kubelet", [True, False])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Pod ephemeral local storage usage exceeds the total limit of containers 5000Mi. ",
+        'Container worker exceeded its local ephemeral storage limit "1Gi". ',
+        'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
+    ],
+)
+def test_who_is_evicted_for_what_it_wrote_itself_has_failed(message, by_kubelet, code):
+    """Whatever its last lines are: the platform judges an error again by them."""
+    told = V1PodCondition(
+        type="DisruptionTarget", status="True", reason="TerminationByKubelet", message=message
+    )
+    pod = evicted(message, *[told] * by_kubelet, code=code)
+    detail = f"evicted by its node: it wrote more than its limit: {message.strip()}"
+    assert state.verdict(pod) == Verdict(ExitCause.ERROR, code, detail)
+    assert state.verdict(pod, ["MemoryError", "the last line"]) == state.verdict(pod)
+    assert state.verdict(pod, deleted=True) == state.verdict(pod)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The node was low on resource: ephemeral-storage. Threshold quantity: 1, available: 0. "
+        "Container worker was using 5Gi, request is 0, has larger consumption of ephemeral-storage. ",
+        "The node had condition: [DiskPressure]. ",
+    ],
+)
+def test_who_is_evicted_because_its_node_is_low_was_preempted(message):
+    told = V1PodCondition(
+        type="DisruptionTarget", status="True", reason="TerminationByKubelet", message=message
+    )
+    assert state.verdict(evicted(message)).cause is ExitCause.PREEMPTED
+    assert state.verdict(evicted(message, told)).cause is ExitCause.PREEMPTED
+
+
 def to_be_moved(ready: str | None) -> V1Pod:
     """A pod that is deleted because of its node, and what was said of its readiness before."""
     told = [V1PodCondition(type="DisruptionTarget", status="True", reason="DeletionByTaintManager")]
