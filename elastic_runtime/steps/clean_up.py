@@ -7,7 +7,6 @@ runs after every pipeline, and nothing that it is told of how that ended can be 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import select
@@ -18,7 +17,7 @@ from pathlib import Path
 from elastic_runtime.errors import InputError
 from elastic_runtime.master.prepare import SPEC_FILE
 from elastic_runtime.observe import figures
-from elastic_runtime.platform.process.claim import LOCK, claim
+from elastic_runtime.platform.process.claim import LOCK, claim, holder_here
 from elastic_runtime.platform.process.platform import ProcessPlatform
 from elastic_runtime.steps.in_cluster import end_pods, is_in_cluster, run_that_has
 from elastic_runtime.steps.job_name import check
@@ -63,15 +62,21 @@ def _end_processes(folder: Path, job: str) -> list[str]:
         held = claim(folder, job)
         gone = []
     except InputError:
-        _end_master(folder)
+        master = holder_here(folder)
+        if master is None:
+            raise
+        _end_master(master)
         held, gone = claim(folder, job), ["master"]
     with held:  # no successor may begin meanwhile
         return gone + asyncio.run(_stop_pods(folder, job))
 
 
-def _end_master(folder: Path) -> None:
+def _end_master(pid: int) -> None:
     """It is given the time to let its workers go."""
-    pidfd = os.pidfd_open(int(json.loads((folder / LOCK).read_text())["pid"]))
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:  # it has just ended, or is in a pod that its claim does not name
+        return
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal.pidfd_send_signal(pidfd, number)

@@ -1,7 +1,7 @@
 """One master for a run folder: the claim on it, released by the holder's death and by nothing else.
 
 The lock, not the text in the file, decides; the text only tells a refused second master who the first one
-is.
+is, and where: the folder may be on a volume of several pods, and in each a process id means another process.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import contextlib
 import fcntl
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from elastic_runtime.errors import InputError
 
 LOCK = "master.lock"
+_POD_NAMES = ("ELASTICDL_POD", "KFP_POD_NAME", "ARGO_POD_NAME")
 
 
 class Claim:
@@ -56,8 +59,29 @@ def claim(run_dir: Path, job: str, *, keep: bool = True) -> Claim:
     made = [folder for folder in run_dir.parents if not folder.exists()]
     file = _locked(run_dir)
     os.ftruncate(file, 0)
-    os.pwrite(file, json.dumps({"job": job, "pid": os.getpid(), "since": time.time()}).encode(), 0)
+    told = {"job": job, "pid": os.getpid(), "host": _here(), "since": time.time()}
+    os.pwrite(file, json.dumps(told).encode(), 0)
     return Claim(file, run_dir, keep=keep, made=made)
+
+
+def holder_here(run_dir: Path) -> int | None:
+    """The process that the folder's text names, unless that is in another pod, or not written yet."""
+    try:
+        told = json.loads((run_dir / LOCK).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return int(told["pid"]) if _elsewhere(told) is None else None
+
+
+def _here() -> str:
+    """The pod or machine of this process; a host name, cut after 63 letters, may be that of several pods."""
+    return next(filter(None, map(os.environ.get, _POD_NAMES)), socket.gethostname())
+
+
+def _elsewhere(told: dict[str, Any]) -> str | None:
+    """The pod or machine of the process that wrote this, if it is another one than here."""
+    host = told.get("host", _here())  # who wrote none was only ever looked for here
+    return None if host == _here() else str(host)
 
 
 def _locked(run_dir: Path) -> int:
@@ -84,8 +108,11 @@ def _refusal(file: int, run_dir: Path) -> InputError:
     except json.JSONDecodeError:
         return InputError("another master is just starting here", where=str(run_dir))
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
+    place, end = "", f"end it with `elasticdl job stop {holder['job']}`"
+    if host := _elsewhere(holder):
+        place, end = f" in {host}", f"end it there: `kubectl delete pod {host}` if that is a pod"
     return InputError(
-        f"job {holder['job']!r} is run by process {holder['pid']} since {since}",
+        f"job {holder['job']!r} is run by process {holder['pid']}{place} since {since}",
         where=str(run_dir),
-        remedy=f"wait for it, or end it with `elasticdl job stop {holder['job']}`",
+        remedy=f"wait for it, or {end}",
     )

@@ -13,6 +13,15 @@ def test_a_second_claim_is_refused_with_the_first_ones_name(tmp_path):
         pass
 
 
+def test_who_is_refused_by_a_master_elsewhere_is_told_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARGO_POD_NAME", "w-train-1")
+    with claim(tmp_path, "mine"):
+        monkeypatch.setenv("ARGO_POD_NAME", "w-train-2")
+        with pytest.raises(InputError, match=r"in w-train-1 since .*kubectl delete pod w-train-1") as refused:
+            claim(tmp_path, "mine")
+        assert "elasticdl job stop" not in str(refused.value)  # which reaches only processes of here
+
+
 def test_bad_input_leaves_no_folder_that_looks_like_a_job(tmp_path):
     with pytest.raises(InputError), claim(tmp_path / "new" / "runs" / "mine", "mine"):
         raise InputError("no such data")
