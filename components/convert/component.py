@@ -45,7 +45,8 @@ def convert(
         delimiter: Of CSV; default: a comma, or a tab in .tsv and .tab files.
         image_size: `HEIGHTxWIDTH` to scale images to; default: all have the first one's size.
         image_mode: `L` (grey) or `RGB`; default: that of the first image.
-        output: A folder or URI to write to, instead of the pipeline's own place for the dataset.
+        output: A folder or URI to write to, instead of the pipeline's own place for the dataset; on Kubeflow
+            Pipelines a folder on a mounted volume.
 
     Returns:
         The number of records.

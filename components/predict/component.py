@@ -34,7 +34,8 @@ def predict(
         split: The part of the dataset, if it was split.
         keep: Features to copy from the dataset, `id,label`.
         records_per_file: How many records a file gets.
-        output: A folder or URI to write to, instead of the pipeline's own place for the predictions.
+        output: A folder or URI to write to, instead of the pipeline's own place for the predictions; on
+            Kubeflow Pipelines a folder on a mounted volume.
         model_zoo: Folder of model modules; default: as trained, like all that follows.
         model_def: The model's module.
         model_params: Keyword arguments of the model's function.

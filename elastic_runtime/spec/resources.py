@@ -16,9 +16,10 @@ _NAMES = {
     "gpu": "nvidia.com/gpu",
 }
 _CPU = re.compile(r"[0-9]+|[0-9]*\.[0-9]+|[1-9][0-9]*m")
-_BYTES = re.compile(r"[1-9][0-9]*[EPTGMK]i?")
+_BYTES = re.compile(r"[1-9][0-9]*[EPTGMK]i?|[1-9][0-9]{6,}")
+"""Bytes may be without a unit, as KFP hands them over; of less than a million it was forgotten."""
 _COUNT = re.compile(r"[0-9]+")
-_DEVICE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\.[a-z]+/gpu|nvidia\.com[/.][A-Za-z0-9._/-]+")
+_DEVICE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SIZES = {prefix: power for power, prefix in enumerate("KMGTPE", start=1)}
 
 
@@ -29,7 +30,7 @@ def parse_resources(text: str) -> dict[str, str]:
         name = _NAMES.get(key, key)
         if key not in _NAMES and not _DEVICE.fullmatch(key):
             raise InputError(
-                f"unknown resource {key!r}", remedy=nearest(key, [*_NAMES, "<vendor domain>/gpu"])
+                f"unknown resource {key!r}", remedy=nearest(key, [*_NAMES, "<vendor domain>/<device>"])
             )
         if name in found:
             raise InputError(f"{name!r} is given twice, as {found[name]!r} and {value!r}")

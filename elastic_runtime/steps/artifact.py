@@ -6,6 +6,7 @@ if it does, and by its address otherwise, which is also what pods on other machi
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,9 +14,12 @@ from typing import Any, Protocol
 from elastic_runtime.data import storage
 from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.observe.files import write_atomically
+from elastic_runtime.steps.carry_out import ON_KFP
 
 _OTHER_NAMES = {"minio://": "s3://"}
 """KFP's name for a store that speaks S3; AWS_ENDPOINT_URL says where it is."""
+_TAKEN_BY_KFP = ("gs://", "gcs://", "minio://", "s3://", "s3a://")
+"""KFP's launcher looks for an artifact at such an address in its own store, and in no other."""
 
 
 class Artifact(Protocol):
@@ -59,6 +63,21 @@ def address(artifact: Artifact) -> str:
         if artifact.uri.startswith(name):
             return known + artifact.uri.removeprefix(name)
     return artifact.uri
+
+
+def refuse_what_kfp_does_not_find(output: str, artifact: Artifact) -> None:
+    """An artifact that is elsewhere in a store than KFP has said fails a step there, after all its work.
+
+    Under `kfp.local`, whose processes are KFP's as well, artifacts are on this machine, and may go anywhere.
+    """
+    is_kfps = os.environ.get(ON_KFP) == "true" and artifact.uri.startswith(_TAKEN_BY_KFP)
+    is_under = f"{output.rstrip('/')}/".startswith(f"{artifact.uri.rstrip('/')}/")
+    if is_kfps and output.startswith(_TAKEN_BY_KFP) and not is_under:
+        raise InputError(
+            f"Kubeflow Pipelines takes from a store only what is under {artifact.uri}",
+            where=f"output={output}",
+            remedy="leave it out: it goes to the pipeline's own store; or name a path on a mounted volume",
+        )
 
 
 def _as_it_was(fact: dict[str, Any]) -> dict[str, Any]:

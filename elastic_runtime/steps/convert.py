@@ -17,7 +17,12 @@ from elastic_runtime.data.convert.request import KINDS
 from elastic_runtime.data.convert.schema import parse as parse_schema
 from elastic_runtime.data.convert.split import parse_split
 from elastic_runtime.errors import InputError, nearest
-from elastic_runtime.steps.artifact import Artifact, location, write_text
+from elastic_runtime.steps.artifact import (
+    Artifact,
+    location,
+    refuse_what_kfp_does_not_find,
+    write_text,
+)
 from elastic_runtime.steps.options import known
 from elastic_runtime.steps.samples import Part, samples_page
 
@@ -50,6 +55,7 @@ def convert(
     source is the small sample that comes with this package.
     """
     check(dict(locals()))
+    refuse_what_kfp_does_not_find(output, dataset)
     is_mnist = format == MNIST
     given = source if source_dataset is None else location(source_dataset)
     request = ConvertRequest(

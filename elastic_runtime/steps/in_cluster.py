@@ -79,7 +79,8 @@ def refuse_what_pods_do_not_see(place: str, volume: str, *, where: str) -> None:
         raise InputError(
             f"{path} is in the step's own pod, where the job's other pods do not see it",
             where=where,
-            remedy="have the step before write it to a volume, or to a URI: output=/data/...",
+            remedy="have the step before write it to a volume that they see, output=/data/..., or to a "
+            "store: on Kubeflow Pipelines by no output at all, on Argo by a URI",
         )
 
 

@@ -42,7 +42,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LINE_SECONDS = 10.0
+_NOT_WRITTEN = "the step's outputs could not be written: %s"
 TO_USE_THE_MODEL = ("model_zoo", "model_def", "model_params", "data_reader_params", "minibatch_size")
+
+_LOW_IS_GOOD = (
+    *("loss", "error", "mse", "mae", "msle", "mape", "rmse", "entropy", "divergence", "hinge", "poisson"),
+    *("logcosh", "log_cosh", "perplexity"),
+)
+"""In the names of metrics, Keras' own among them."""
 
 
 class JobEnded(ElasticError):
@@ -86,7 +93,7 @@ class JobOutputs:
         try:
             self._show(state, time.monotonic())
         except (OSError, ElasticError) as problem:  # a full disk is no reason to end the job
-            log.warning("the step's outputs could not be written: %s", problem)
+            log.warning(_NOT_WRITTEN, problem)
 
     def _show(self, state: LiveState, now: float) -> None:
         if self._lines is not None:
@@ -122,17 +129,17 @@ class JobOutputs:
         try:
             summary = self._write()
             _tell_argo(summary.records_done, summary.records)
-            if exit_code:
-                self._keep()
-                raise JobEnded(summary, exit_code, goes_on=goes_on)
-            self._stored.close()
-            self._deliver_model(summary)
+            if not exit_code:
+                self._stored.close()
+                self._deliver_model(summary)
         except OSError as problem:
-            kept = f"what it has made is in {self._folder.absolute()}"
-            if self._spec.platform == "kubernetes":
-                kept = "the job is not trained again"
-            remedy = f"run the step again when there is room: {kept}"
-            raise ElasticError(f"the outputs cannot be written: {problem}", remedy=remedy) from problem
+            if not exit_code:
+                raise self._not_delivered(problem) from problem
+            log.warning(_NOT_WRITTEN, problem)  # what has become of the job is to be told all the same
+            summary = read_summary(self._folder / FILE_NAME)
+        if exit_code:
+            self._keep()
+            raise JobEnded(summary, exit_code, goes_on=goes_on)
         return summary
 
     @property
@@ -163,6 +170,13 @@ class JobOutputs:
         if storage.local_path(place) is not None:
             log.info("its report is the step's output report, %s", place)
         self._stored.put()
+
+    def _not_delivered(self, problem: OSError) -> ElasticError:
+        kept = f"what it has made is in {self._folder.absolute()}"
+        if self._spec.platform == "kubernetes":
+            kept = "the job is not trained again"
+        remedy = f"run the step again when there is room: {kept}"
+        return ElasticError(f"the outputs cannot be written: {problem}", remedy=remedy)
 
     def _deliver_model(self, summary: Summary) -> None:
         """The finished model lies where the job has put it, and a repeated step finds it there, too."""
@@ -197,8 +211,7 @@ def _history(folder: Path) -> History:
 
 
 def _best(name: str, values: Sequence[float]) -> float:
-    low_is_good = any(part in name.lower() for part in ("loss", "error", "mse", "mae", "entropy"))
-    return min(values) if low_is_good else max(values)
+    return min(values) if any(part in name.lower() for part in _LOW_IS_GOOD) else max(values)
 
 
 def _figures(summary: Summary, history: History) -> dict[str, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from elastic_runtime.errors import InputError
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.flags import Flag, flags
 from elastic_runtime.spec.job import JobSpec
@@ -66,6 +67,7 @@ def check(given: Mapping[str, object]) -> None:
 
     If some values are known only then, the others are judged one by one, and not by what they mean together.
     """
+    check_data(given)
     judged = {name: value for name, value in given.items() if name not in _NOT_JUDGED}
     plain = known(judged)
     if len(plain) < len(judged):
@@ -73,6 +75,27 @@ def check(given: Mapping[str, object]) -> None:
         return
     data = {name.replace("dataset", "data"): "its artifact" for name in DATASETS if name in given}
     parse("train", arguments({"job_name": "unnamed"} | chosen(plain) | data))
+
+
+def check_data(given: Mapping[str, object]) -> None:
+    """Refuse data that are named twice, and a part of a dataset that is not given."""
+    plain = known(given)
+    has_training, has_validation = (given.get(name) is not None for name in DATASETS)
+    part = plain.get("validation_split")
+    for data, other, is_given in (
+        ("training_data", "training_dataset", has_training),
+        ("validation_data", "validation_dataset", has_validation),
+        ("validation_data", "validation_split", part and has_training),
+    ):
+        if plain.get(data) and is_given:
+            raise InputError(f"both {data} and {other} are given", remedy="leave one of them out")
+    for split, has_dataset, data in (
+        ("training_split", has_training, "training_data"),
+        ("validation_split", has_training or has_validation, "validation_data"),
+    ):
+        if plain.get(split) and not has_dataset:
+            remedy = f"name the part's own folder or URI as {data}"
+            raise InputError("there is no dataset of which it is a part", where=split, remedy=remedy)
 
 
 def known(given: Mapping[str, object]) -> dict[str, object]:

@@ -20,7 +20,7 @@ from elastic_runtime.data.example import decode, encode
 from elastic_runtime.data.recordio import Writer
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.layers.mode import Mode
-from elastic_runtime.steps.artifact import Artifact, location
+from elastic_runtime.steps.artifact import Artifact, location, refuse_what_kfp_does_not_find
 from elastic_runtime.steps.model_use import check
 from elastic_runtime.steps.trained_model import Records, TrainedModel, specification
 
@@ -40,6 +40,7 @@ def predict(
 ) -> int:
     """Predict, and return the number of records; `options` say how to use the model, as in `evaluate`."""
     check(options | {"records_per_file": records_per_file})
+    refuse_what_kfp_does_not_find(output, predictions)
     origin, place = location(dataset, split), output or predictions.path
     spec = specification(model, options, prediction_data=origin)
     trained = TrainedModel(model, spec, mode=Mode.PREDICTION, origin=origin)

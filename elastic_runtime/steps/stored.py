@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 SECONDS = 30.0
 """From one copy to the next."""
+_OPEN_UNTOLD = "gs://"
+"""Workload identity opens it, of which no variable tells."""
 
 
 class Stored:
@@ -57,8 +59,12 @@ class Stored:
             log.info("its %s is kept: %s", name, self._outputs[name][1])
 
     def _copy_all(self) -> list[str]:
-        can_reach = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
-        return [name for name in self._outputs if can_reach and self._copy(name)]
+        is_told = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
+        return [
+            name
+            for name, (_, place) in self._outputs.items()
+            if (is_told or place.startswith(_OPEN_UNTOLD)) and self._copy(name)
+        ]
 
     def _copy(self, name: str) -> bool:
         file, place = self._outputs[name]

@@ -2,10 +2,11 @@
 
 KFP hands it over as fragments of a pod (`dsl.TaskConfig`). Workers and parameter servers get all of it;
 accelerators go to workers only, and what the job's own options say wins; `cluster_spec_json` does so entry by
-entry, for it may be about something else. A limit on CPU or memory alone is
-the request, too, as Kubernetes takes it: the job's default request may be above it. Of volumes, claims and
-folders of the node become the job's `volume`; others, such as secrets, go into the pods as they are. Locally
-nothing is handed over.
+entry, for it may be about something else. A role whose request or limit is among the options has neither from
+the task: the step may be small and its workers large. A limit on CPU or memory alone is the request, too, as
+Kubernetes takes it: the job's default request may be above it. Of volumes, claims and folders of the node
+become the job's `volume`; others, such as secrets, go into the pods as they are. Locally nothing is handed
+over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-_GPU = "/gpu"
+_OF_A_DEVICE = "/"  # it is after its vendor's domain
 _WITH_A_REQUEST = ("cpu", "memory", "ephemeral-storage")
 _ROLES = ("worker", "ps")
 _NAMED_BY = {"env": "name", "volumes": "name", "volumeMounts": "mountPath"}
@@ -51,10 +52,11 @@ def _resources(resources: Mapping[str, Mapping[str, str]], given: Mapping[str, o
     alone = {name: value for name, value in limits.items() if name in _WITH_A_REQUEST}
     found = {}
     for role in _ROLES:
-        asked = {**({} if f"{role}_resource_limit" in given else alone), **requests}
-        for option, wanted in (("request", asked), ("limit", limits)):
+        if {f"{role}_resource_request", f"{role}_resource_limit"} & given.keys():
+            continue
+        for option, wanted in (("request", {**alone, **requests}), ("limit", limits)):
             found[f"{role}_resource_{option}"] = _pairs(
-                {name: v for name, v in wanted.items() if role == "worker" or not name.endswith(_GPU)}
+                {name: v for name, v in wanted.items() if role == "worker" or _OF_A_DEVICE not in name}
             )
     return found
 

@@ -29,7 +29,7 @@ from elastic_runtime.steps.in_cluster import (
 )
 from elastic_runtime.steps.job_name import job_name
 from elastic_runtime.steps.job_outputs import JobOutputs
-from elastic_runtime.steps.options import arguments, chosen
+from elastic_runtime.steps.options import arguments, check_data, chosen
 from elastic_runtime.steps.task_settings import TaskSettings, from_task
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,9 @@ def train(
     outputs = JobOutputs(model=model, metrics=metrics, report=report, pods=pods)
     try:
         values = chosen(options)
+        splits = {"training_split": training_split, "validation_split": validation_split}
+        datasets = {"training_dataset": training_dataset, "validation_dataset": validation_dataset}
+        check_data(values | splits | datasets)
         values["job_name"] = job_name(str(values.get("job_name") or model.uri), given="job_name" in values)
         values |= from_task(task_config, values)
         if is_remote := _settled(values).platform == "kubernetes":

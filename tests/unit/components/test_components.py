@@ -220,6 +220,16 @@ def test_p2_a_part_that_the_step_before_does_not_make_is_refused_when_the_pipeli
         compiled(pipeline, tmp_path)
 
 
+def test_p2_data_that_are_named_twice_are_refused_when_the_pipeline_is_compiled(tmp_path: Path) -> None:
+    def pipeline(place: str = "/d") -> None:
+        data = components.convert(source="/d").outputs["dataset"]
+        components.train(model_def="a.b", training_data=place, training_dataset=data)
+        components.train(model_def="a.b", training_data="/d", training_dataset=data)
+
+    with pytest.raises(REFUSED, match=r"train\(\): both training_data and training_dataset are given"):
+        compiled(pipeline, tmp_path)
+
+
 def test_p2_a_part_of_a_dataset_that_is_not_known_yet_is_not_judged(tmp_path: Path) -> None:
     @dsl.component
     def convert(split: str, dataset: dsl.Output[dsl.Dataset]) -> None: ...

@@ -9,13 +9,14 @@ import threading
 import fsspec
 import pytest
 
+from elastic_runtime.data import storage
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.observe.live_state import LiveState
 from elastic_runtime.observe.outcome import REPORT_NAME
 from elastic_runtime.observe.summary import FILE_NAME, Summary, write_summary
 from elastic_runtime.platform.pods import EXIT_DRAINED
 from elastic_runtime.spec.arguments import parse
-from elastic_runtime.steps import Folder, job_outputs
+from elastic_runtime.steps import Folder, job_outputs, stored
 from elastic_runtime.steps.in_cluster import CREDENTIALS
 from elastic_runtime.steps.job_outputs import JobOutputs
 
@@ -58,6 +59,27 @@ def test_a_step_that_cannot_reach_the_store_does_not_try(outputs, monkeypatch):
     with pytest.raises(ElasticError, match="no"):
         outputs.end(1)
     assert kept() is None
+
+
+def test_a_store_that_workload_identity_may_open_is_tried_without_any_variable(
+    tmp_path, outputs, monkeypatch, caplog
+):
+    for name in filter(re.compile(CREDENTIALS).fullmatch, list(os.environ)):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(storage, "put_file", lambda file, uri: None)
+    page = Folder(str(tmp_path / "report"), uri="gs://bucket/run/report")
+    (tmp_path / "report").write_text("curves")
+    stored.Stored({"report": page}).put()
+    assert "its report is kept: gs://bucket/run/report" in caplog.messages
+
+
+def test_outputs_that_cannot_be_written_change_nothing_of_the_verdict(tmp_path, outputs, caplog):
+    (tmp_path / "pods").mkdir()  # where a file is to be
+    for code in (1, EXIT_DRAINED):
+        with pytest.raises(ElasticError, match="job j failed: no") as ended:
+            outputs.end(code)
+        assert ended.value.exit_code == code
+    assert any("outputs could not be written" in message for message in caplog.messages)
 
 
 def test_a_store_that_refuses_changes_nothing_of_the_verdict(outputs, monkeypatch, caplog):

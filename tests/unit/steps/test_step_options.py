@@ -59,6 +59,51 @@ def test_a_dataset_is_training_data() -> None:
     options.check({"model_def": "a.b", "training_dataset": object(), "training_split": "train"})
 
 
+DATASET = object()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"training_data": "/d", "training_dataset": DATASET}, "both training_data and training_dataset are"),
+        (
+            {"training_dataset": DATASET, "validation_data": "/d", "validation_dataset": DATASET},
+            "both validation_data and validation_dataset are given",
+        ),
+        (
+            {"training_dataset": DATASET, "validation_data": "/d", "validation_split": "test"},
+            "both validation_data and validation_split are given",
+        ),
+        ({"training_data": "/d", "training_split": "a"}, "training_split: there is no dataset of which"),
+        ({"training_data": "/d", "validation_split": "a"}, "validation_split: there is no dataset of which"),
+        (
+            {"training_data": "/d", "training_split": "a", "validation_dataset": DATASET},
+            "training_split: .*name the part's own folder or URI as training_data",
+        ),
+    ],
+)
+@pytest.mark.parametrize("unknown", [{}, {"num_workers": object()}])
+def test_data_that_would_be_passed_over_are_refused(
+    given: dict[str, object], said: str, unknown: dict[str, object]
+) -> None:
+    with pytest.raises(InputError, match=said):
+        options.check({"model_def": "a.b"} | given | unknown)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"training_dataset": DATASET, "training_split": "train", "validation_split": "test"},
+        {"training_dataset": DATASET, "training_split": "train", "validation_data": "/d"},
+        {"training_data": "/d", "validation_dataset": DATASET, "validation_split": "test"},
+        {"training_data": "/d", "validation_data": "/d", "training_split": "", "validation_split": ""},
+        {"training_data": "{{inputs.parameters.d}}", "training_dataset": DATASET},
+    ],
+)
+def test_data_that_are_named_once_each_are_taken(given: dict[str, object]) -> None:
+    options.check({"model_def": "a.b"} | given)
+
+
 def test_what_is_known_only_when_the_pipeline_runs_is_not_judged_before() -> None:
     options.check({"model_def": "a.b", "num_workers": object(), "min_workers": 9})
     options.check({"model_def": "a.b", "num_workers": "{{channel:task=;name=n}}", "min_workers": 9})

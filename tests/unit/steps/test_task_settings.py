@@ -12,6 +12,7 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.objects import Blueprint
 from elastic_runtime.platform.pods import PodSpec, Role
 from elastic_runtime.spec.arguments import parse
+from elastic_runtime.spec.resources import parse_resources
 from elastic_runtime.steps.options import arguments
 from elastic_runtime.steps.task_settings import from_task
 
@@ -57,6 +58,28 @@ def test_what_the_job_says_itself_wins() -> None:
     task = TaskConfig(resources={"requests": {"cpu": "2"}})
     options = from_task(task, {"worker_resource_request": "cpu=9"})
     assert options == {"ps_resource_request": "cpu=2"}
+
+
+def test_beside_a_small_step_workers_may_be_large() -> None:
+    task = TaskConfig(resources={"limits": {"memory": "2Gi"}})
+    job = JOB | {"worker_resource_request": "cpu=4,memory=16Gi"}
+    spec = parse("train", arguments(job | from_task(task, job))).spec
+    assert (spec.worker_resource_request, spec.worker_resource_limit) == ("cpu=4,memory=16Gi", "")
+    assert spec.ps_resource_request == spec.ps_resource_limit == "memory=2Gi"
+
+
+def test_a_limit_of_the_jobs_own_goes_with_no_request_of_the_task() -> None:
+    task = TaskConfig(resources={"requests": {"memory": "8Gi"}})
+    job = JOB | {"worker_resource_limit": "memory=6Gi", "ps_resource_limit": "memory=6Gi"}
+    assert from_task(task, job) == {}
+
+
+def test_plain_bytes_and_devices_of_any_vendor_are_handed_on_the_devices_to_workers_only() -> None:
+    devices = {"google.com/tpu": "4", "nvidia.com/mig-1g.5gb": "1", "nvidia.com/gpu.shared": "1"}
+    task = TaskConfig(resources={"limits": {"memory": "536870912", **devices}})
+    spec = parse("train", arguments(JOB | from_task(task, JOB))).spec
+    assert parse_resources(spec.worker_resource_limit) == {"memory": "536870912", **devices}
+    assert spec.ps_resource_limit == spec.ps_resource_request == "memory=536870912"
 
 
 def test_volumes_selectors_tolerations_and_secrets_reach_the_pods() -> None:

@@ -62,6 +62,7 @@ class Silent:
 
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
+    monkeypatch.chdir(tmp_path)  # a run folder of its own is there by default
     made = Pod(tmp_path)
     for name in ("options_of_the_pod", "run", "forget_job"):
         monkeypatch.setattr(train, name, getattr(made, name))
@@ -109,3 +110,16 @@ def test_what_was_wrong_before_its_begin_is_the_report(pod: Pod) -> None:
     with pytest.raises(InputError):
         pod.train(image_name="i", volume="mount_path=/d")
     assert "volume" in (pod.folder / "report").read_text()
+
+
+def test_data_that_are_named_twice_are_refused_when_the_step_starts(pod: Pod) -> None:
+    with pytest.raises(InputError, match="both training_data and training_dataset are given"):
+        pod.train(training_dataset=Folder(str(pod.folder)))
+    assert pod.spec is None
+    assert "both training_data and training_dataset" in (pod.folder / "report").read_text()
+
+
+def test_parts_of_no_dataset_are_refused_when_the_step_starts(pod: Pod) -> None:
+    for part in ("training_split", "validation_split"):
+        with pytest.raises(InputError, match=f"{part}: there is no dataset"):
+            pod.train(**{part: "test"})
