@@ -65,6 +65,8 @@ _LOGIN_VOLUME = SecretVolume(
 _VERDICTS = ("1", "2", "130")
 """Exit codes of a step that has failed, was wrong or was stopped, and would say so again; one whose store was
 away (69) may not."""
+_NO_POD = "^(Pod .* is invalid: |Error applying PodSpecPatch)"
+"""What is said of a pod that cannot be, however often it is made."""
 _SETTINGS_OF_TASKS = {field.name for kind in (Task, Step) for field in dataclasses.fields(kind)}
 
 
@@ -159,7 +161,8 @@ def _retry(verdicts: Sequence[str]) -> RetryStrategy:
     return RetryStrategy(
         limit=20,
         retry_policy=RetryPolicy.always,
-        expression=f"lastRetry.exitCode not in [{', '.join(map(repr, verdicts))}]",
+        expression=f"lastRetry.exitCode not in [{', '.join(map(repr, verdicts))}]"
+        f" && not (lastRetry.message matches {_NO_POD!r})",
         backoff=models.Backoff(duration="5s"),  # a maxDuration would end the training itself
     )
 

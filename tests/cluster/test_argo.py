@@ -81,6 +81,24 @@ def make_run(steps: Namespace, job_image: str, tmp_path: Path) -> Iterator[MakeR
     return make
 
 
+@pytest.fixture
+def everywhere(cluster: Cluster) -> Iterator[None]:
+    """The templates of the whole cluster, as long as the test lasts."""
+    folder = MANIFESTS / "argo" / "cluster"
+    cluster.kubectl("apply", "-f", folder)
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "-f", folder, "--ignore-not-found")
+
+
+def converting(run: StepRun, **parameters: object) -> StepRun:
+    """Another workflow of the same name: nothing but one conversion of the sample that comes with us."""
+    given = {**run.common, "format": "mnist", **parameters}
+    run.spec["templates"][0]["dag"]["tasks"] = [run.task("data", "convert", given)]
+    return run
+
+
 def held(make_run: MakeRun, moment: str, name: str = "", workers: int = 1) -> StepRun:
     """A workflow whose training comes to this moment, and stays there until it is let go."""
     name = name or moment
@@ -180,6 +198,46 @@ def test_p6_argo_refuses_a_field_that_it_does_not_have(cluster: Cluster, tmp_pat
     )
     assert linted.returncode != 0
     assert "retryStrategies" in linted.stdout + linted.stderr
+
+
+def test_p6_a_template_of_the_whole_cluster_runs_in_a_namespace_that_has_none(
+    make_run, everywhere: None
+) -> None:
+    run = converting(make_run())
+    run.namespace.kubectl("delete", "-f", MANIFESTS / "argo")
+    run.spec["templates"][0]["dag"]["tasks"][0]["templateRef"]["clusterScope"] = True
+    assert run.submit().ends() == "Succeeded", run.report()
+    (step,) = run.nodes("data")
+    given = {each["name"]: each["value"] for each in step["outputs"]["parameters"]}
+    assert given == {"records": "7000"}
+
+
+def test_a_volume_or_a_resource_that_cannot_be_is_refused_once_and_nothing_runs(make_run) -> None:
+    wrong = {
+        "key": ({"volume": "claim=data,mount_path=/data"}, '"volume-0 knows no claim"'),
+        "claim": ({"volume": "mount_path=/data"}, "hostPath.path: Required value"),
+        "place": ({"volume": "claim_name=data"}, "mountPath: Required value"),
+        "resource": ({"step_resource_request": "cpus=1"}, '"cpus"'),
+        "amount": ({"step_resource_request": "cpu=much"}, "Error applying PodSpecPatch"),
+    }
+    runs = {name: converting(make_run(name), **given).submit() for name, (given, _) in wrong.items()}
+    for name, run in runs.items():
+        assert run.ends() in ("Error", "Failed"), run.report()
+        (step,) = run.nodes("data")
+        assert wrong[name][1] in step["message"]
+        assert run.step_uids() == set()
+
+
+def test_resources_of_a_step_are_named_as_those_of_a_jobs_pods(make_run) -> None:
+    """No node of these has a device: the pod waits, and says what for."""
+    asked = {"step_resource_request": "cpu=50m, memory=262144K,disk=1Mi,gpu=1"}
+    run = converting(make_run(), **asked).submit()
+    name = run.until(lambda: run.step_uids() and run.step_pod(), "the pod is there")
+    containers = run.namespace.get("pod", name)["spec"]["containers"]
+    (main,) = (each["resources"] for each in containers if each["name"] == "main")
+    given = {"cpu": "50m", "memory": "262144k", "ephemeral-storage": "1Mi", "nvidia.com/gpu": "1"}
+    assert main == {"requests": given, "limits": {"nvidia.com/gpu": "1"}}
+    run.delete()
 
 
 def test_p14_the_pipeline_from_the_templates_alone_leaves_its_results_and_nothing_else(

@@ -57,6 +57,14 @@ def test_steps_have_a_fixed_image_install_nothing_and_say_when_they_are_repeated
     assert template.retry_strategy.backoff.max_duration is None  # it would be the end of a long training
     for verdict in ("1", "2", "130"):
         assert f"'{verdict}'" in template.retry_strategy.expression
+    assert " is invalid: " in template.retry_strategy.expression  # of a pod, and would be again
+
+
+def test_the_patch_of_the_pod_is_one_expression_to_its_end() -> None:
+    """Argo takes the first two braces that close for it."""
+    patch = argo.convert.pod_spec_patch
+    assert patch.startswith("{{=")
+    assert patch.index("}}") == len(patch) - 2
 
 
 def test_a_training_that_has_succeeded_is_not_repeated_for_the_sake_of_its_outputs() -> None:
