@@ -39,11 +39,14 @@ from pipelines.packages.kfp import KfpPackage
 
 ENDPOINT, UI, NAMESPACE = "KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KF_PIPELINES_NAMESPACE"
 _IN_WORDS = f"{{run}} among the runs on the page of Kubeflow Pipelines, whose address {UI} can name"
+_MAY_BE_LOST = "Kubeflow Pipelines may have lost it (docs/known-issues.md); another run can be started"
 IN_A_POD = "KUBERNETES_SERVICE_HOST"
 _SERVICE, _HOME = "ml-pipeline", "kubeflow"
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
 _TOLD_SECONDS = 30.0
+_UNHEARD_SECONDS = 120.0
+"""How long a run may be pending without a workflow before it is said that it may never have one."""
 _WORKFLOW, _LOG = "/apis/v1beta1/runs/{run}", "/apis/v1alpha1/runs/{run}/nodes/{pod}/log"
 _GONE, _PASSING = 404, (408, 429)
 
@@ -128,7 +131,7 @@ class Kfp:
     def _follow(self, client: Any, run: str, page: str) -> Any:
         """Show its steps until it ends; the run as it is then."""
         with View(f"{self.package.name}, run {run}") as view:
-            is_away = False
+            is_away, is_lost, began = False, False, time.monotonic()
             while True:
                 try:
                     with self._asked():
@@ -144,10 +147,14 @@ class Kfp:
                     is_away = True
                 else:
                     is_away, is_over = False, str(found.state) in kfp_status.ENDED
-                    waits = {} if is_over else kfp_status.waits(self._workflow(client, run))
-                    view.show(kfp_status.steps(found, self.package.steps(), waits))
+                    workflow = {} if is_over else self._workflow(client, run)
+                    view.show(kfp_status.steps(found, self.package.steps(), kfp_status.waits(workflow)))
                     if is_over:
                         return found
+                    unheard = kfp_status.is_pending(found) and not workflow
+                    if unheard and not is_lost and time.monotonic() - began > _UNHEARD_SECONDS:
+                        is_lost = True
+                        say(f"no workflow is known of run {run}: {_MAY_BE_LOST}")
                 time.sleep(_LOOK_SECONDS)
 
     def _workflow(self, client: Any, run: str) -> dict[str, Any]:

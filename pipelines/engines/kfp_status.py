@@ -49,6 +49,11 @@ _LOGS = "executor-logs"
 Node = Mapping[str, Any]
 
 
+def is_pending(run: Any) -> bool:
+    """Whether nothing of the run has begun."""
+    return str(run.state) == "PENDING"
+
+
 def steps(run: Any, order: Sequence[str], waits: Mapping[str, str]) -> list[Step]:
     """The run's tasks; KFP lists its drivers and groups among them, which nobody has written."""
     told = run.run_details.task_details if run.run_details else None

@@ -100,6 +100,18 @@ def test_a_run_is_started_with_what_was_set_and_followed_to_its_end(backend, cap
     assert said.out.splitlines()[1].startswith("mnist succeeded in ")
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_of_a_run_that_is_pending_without_a_workflow_it_is_said_once_that_it_may_be_lost(
+    backend, capsys, monkeypatch, is_known
+) -> None:
+    monkeypatch.setattr(kfp, "_UNHEARD_SECONDS", 0.0)
+    server = backend(*[{"state": "PENDING"}] * 3, {"state": "SUCCEEDED"})
+    if is_known:
+        server.knows()
+    assert command() == 0
+    assert capsys.readouterr().err.count("no workflow is known of run r1") == (0 if is_known else 1)
+
+
 @pytest.mark.parametrize("state", ["FAILED", "CANCELED"])
 def test_a_run_that_does_not_succeed_fails_the_command(backend, capsys, state) -> None:
     failed = task("train", "FAILED", error={"code": 2, "message": "the step said no"})
