@@ -11,11 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.kit import __main__ as commands
 from tests.cluster.kit import builder, cgroups, kit
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 from tests.cluster.kit.commands import run, until
@@ -76,21 +78,36 @@ def up_with_a_pod(site: Site) -> Cluster:
     return cluster
 
 
-def test_down_of_all_leaves_nothing_but_what_somebody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+class Held(Site):
+    """One that this process holds already."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        yield
+
+
+def test_the_command_down_leaves_nothing_of_what_up_has_made_but_what_somebody_holds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with free_site() as site:
         monkeypatch.setattr(kit, "NUMBERS", [site.number])  # others' clusters are not ours to take down
+        monkeypatch.setattr(commands, "Site", lambda _: Held(site.number))
         before = traces(site)
         try:
-            up_with_a_pod(site)
+            assert commands.main(["up", "--nodes=1"]) == 0
+            assert commands.main(["env"]) == 0
+            words = f"{capsys.readouterr().out}\nkubectl get nodes --output=name"
+            assert subprocess.check_output(["sh", "-ec", words], text=True) == "node/node-0\n"
             there = left(before, site)
             assert there.keys() >= {"processes", "namespaces", "links", "routes", "cgroups", "state"}
             assert there.keys().isdisjoint({"mounts", "filters", "settings"})
-            assert kit.down_all() == [site]
+            assert commands.main(["down"]) == 1
+            assert f"cluster {site.number} is in the hands of another" in capsys.readouterr().err
             assert left(before, site).keys() == there.keys()
         except BaseException:
             kit.down(site)
             raise
-    assert kit.down_all() == []
+    assert commands.main(["down"]) == 0
     assert left(before, site) == {}
 
 

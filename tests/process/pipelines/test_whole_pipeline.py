@@ -8,12 +8,15 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import without_engine
+
+from tests import took
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
@@ -29,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ended(folder: Path) -> subprocess.CompletedProcess[str]:
     """The command, which has succeeded."""
+    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, str(ROOT / "pipelines" / "mnist.py")],
         cwd=folder,
@@ -39,6 +43,7 @@ def ended(folder: Path) -> subprocess.CompletedProcess[str]:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    took.note("`python pipelines/mnist.py` here, beside other tests", time.monotonic() - began)
     return done
 
 
