@@ -27,8 +27,9 @@ Written by the tests that cause these faults on [a real Kubernetes](cluster.md);
 ELASTICDL_WRITE_FAULTS=docs/faults.md .venv/bin/python -m pytest tests/cluster/test_job_faults.py
 ```
 
-The jobs train a tiny model with parameter servers, on workers that take {seconds:.1f} s for a shard of
-{records} records. All that could go on ended with exit code 0 and every record done exactly once an epoch.
+The jobs train a tiny model, with parameter servers unless AllReduce is named, on workers that take
+{seconds:.1f} s for a shard of {records} records. All that could go on ended with exit code 0 and every
+record done exactly once an epoch.
 
 - *said*: the line that the user of `elasticdl train` sees of it.
 - *stood still*: the longest time without a finished shard, from the fault on; where the job could not begin,

@@ -210,6 +210,32 @@ def test_a_cut_line_and_a_drained_node_send_the_work_elsewhere(make_job, cluster
     finish(job, table)
 
 
+def test_workers_without_parameter_servers_go_on_from_the_one_that_is_left(make_job, cluster, table) -> None:
+    """Lost is always the oldest, from whom others have the model; first with its node, which tells nobody."""
+    first = cluster.nodes[0].name
+    rules = {"master_pod_spec": prefer(first), "worker_pod_spec": apart(prefer(first, operator="NotIn"))}
+    options = ("--distribution_strategy=AllreduceStrategy", "--num_workers=2", SMALL_SHARDS)
+    epochs = 3 * EPOCHS
+    more = (f"--num_epochs={epochs}", f"--cluster_spec_json={json.dumps(rules)}")
+    job = training(make_job(*options, *more, f"--worker_resource_limit={LIMIT}"))
+    node = job.node_of("worker-0")
+    assert len({first, node, job.node_of("worker-1")}) == 3
+    with table.row("AllReduce, the node of the oldest worker: lost", job) as row, faults.lost(cluster, node):
+        row.said = job.until_said(r"pod elasticdl-j-worker-0 ended: node_lost.*")
+        job.until_said(r"worker elasticdl-j-worker-2 joined")
+    for number, (how, fault) in enumerate(LOSSES.items(), 1):
+        with table.row(f"AllReduce, the oldest worker: {how}", job) as row:
+            fault(job, f"worker-{number}")
+            row.said = job.until_said(rf"pod elasticdl-j-worker-{number} ended: .*")
+            job.until_said(rf"worker elasticdl-j-worker-{number + 2} joined")
+    with table.row("AllReduce, the master: deleted", job) as row:
+        delete(job, "master")
+        row.said = job.until_said(ANOTHER)
+        job.until_said(r"goes on where it was left: [1-9]\d* records done")
+    finish(job, table, epochs=epochs)
+    assert "back at its beginning" not in job.text()
+
+
 def test_training_goes_on_while_the_masters_node_is_lost_and_while_the_api_server_is_away(
     make_job, cluster, table
 ) -> None:
