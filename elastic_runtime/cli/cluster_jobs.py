@@ -6,7 +6,10 @@ Logs come from the API server, and so does what is left of a job whose master ha
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import sys
+import time
 from typing import Any
 
 import click
@@ -15,12 +18,16 @@ from elastic_runtime.cli import tables
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.platform.kubernetes import labels, state
 from elastic_runtime.platform.kubernetes.api import Api
-from elastic_runtime.platform.kubernetes.errors import CutOff
+from elastic_runtime.platform.kubernetes.errors import CutOff, NotThere
+from elastic_runtime.platform.kubernetes.log import WholeLog
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY
 from elastic_runtime.platform.kubernetes.remote import run_in_pod
 from elastic_runtime.platform.kubernetes.submission import await_end, remove
 from elastic_runtime.platform.pods import Phase, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
+
+_KILLED = 137
+"""Exit code of a command whose pod has ended, if one is told at all."""
 
 
 def forward(job: str, namespace: str, command: list[str]) -> int:
@@ -42,8 +49,16 @@ def forward(job: str, namespace: str, command: list[str]) -> int:
 
 def stop(job: str, namespace: str, *, timeout: float) -> None:
     """Have the master drain the job, save and end, and wait until it has."""
+    code = 0
     with contextlib.suppress(CutOff):  # it ends with the pod it runs in
-        forward(job, namespace, ["stop", f"--timeout={timeout}"])
+        code = forward(job, namespace, ["stop", f"--timeout={timeout}"])
+    if code not in (0, _KILLED):
+        raise ElasticError(
+            f"`elasticdl job stop` in the master's pod failed with exit code {code}",
+            where=f"{namespace}/{job}",
+            remedy="what it says is above; "
+            f"`elasticdl job clean {job} -n {namespace} --force` ends the job at once",
+        )
     api = Api.connect(namespace)
     if not await_end(api, job, seconds=timeout):
         raise ElasticError(
@@ -67,14 +82,17 @@ def list_jobs(namespace: str, *, as_json: bool) -> None:
 
 
 def logs(job: str, namespace: str, pod: str, *, follow: bool) -> None:
-    """Print a pod's log, by its name or its end."""
+    """Print a pod's log, by its name or its end; with `follow`, or if it has ended, to its last line."""
     api = Api.connect(namespace)
-    names = [found.metadata.name for found in api.list_pods(labels.pods_of(job)).items]
-    name = next((name for name in (pod, f"elasticdl-{job}-{pod}") if name in names), None)
+    pods = {found.metadata.name: found for found in api.list_pods(labels.pods_of(job)).items}
+    name = next((name for name in (pod, f"elasticdl-{job}-{pod}") if name in pods), None)
     if name is None:
-        remedy = nearest(pod, names) if names else f"`elasticdl job list -n {namespace}` shows all jobs"
+        remedy = nearest(pod, pods) if pods else f"`elasticdl job list -n {namespace}` shows all jobs"
         raise InputError(f"job {job} has no pod {pod!r}", where=namespace, remedy=remedy)
-    for line in api.pod_log(name, follow=follow):
+    if follow:
+        api = api.patient(math.inf)  # the pod outlives an API server, so do we
+    ended = functools.partial(_ended, api, name, pods[name].metadata.uid)
+    for line in WholeLog(api, name, ended) if follow or ended(0.0) else api.pod_log(name):
         click.echo(line)
 
 
@@ -90,6 +108,15 @@ def clean(job: str, namespace: str, *, force: bool) -> None:
         )
     remove(api, job)
     click.echo(f"nothing is left of job {job} in namespace {namespace}")
+
+
+def _ended(api: Api, name: str, uid: str, seconds: float) -> bool:
+    """Whether the pod has ended, so many seconds from now; another of its name is not meant."""
+    time.sleep(seconds)
+    pod = api.get_pod(name)
+    if pod is None or pod.metadata.uid != uid:
+        raise NotThere(f"pod {name} is gone", where=api.namespace)
+    return state.phase(pod) is Phase.ENDED
 
 
 def _master(api: Api, job: str) -> Any:
