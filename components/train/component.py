@@ -188,8 +188,8 @@ def train(
         worker_resource_limit: What a worker gets at most; default: worker_resource_request.
         ps_resource_request: What a parameter server asks for.
         ps_resource_limit: What a parameter server gets at most; default: ps_resource_request.
-        ps_pod_priority: Priority class of parameter servers; default: that of the first worker, but not
-            low.
+        ps_pod_priority: Priority class of parameter servers; default: the one given for the master,
+            otherwise that of the first worker, but not low.
         worker_pod_priority: Priority class of workers, or the fraction of them that is high, the rest low.
         restart_policy: Restart policy of the pods; anything else is taken as Never: the job replaces its
             pods itself; one of Never, OnFailure, Always.

@@ -56,6 +56,7 @@ def _with_image(asked: JobSpec, *, build: bool) -> JobSpec:
         "restart": False,
         "base_image": "",
         "docker_image_repository": "",
+        "extra_pypi_index": "",
         "yaml": "",
         "dry_run": False,
         "dry_run_format": "yaml",

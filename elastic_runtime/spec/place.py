@@ -145,7 +145,10 @@ class Kubernetes(Group):
         "", "priority class of the master", takes=JOB, shown="that of the first worker, but not `low`"
     )
     ps_pod_priority: PriorityClass = flag(
-        "", "priority class of parameter servers", takes=JOB, shown="that of the first worker, but not `low`"
+        "",
+        "priority class of parameter servers",
+        takes=JOB,
+        shown="the one given for the master, otherwise that of the first worker, but not `low`",
     )
     worker_pod_priority: WorkerPriorityText = flag(
         "", "priority class of workers, or the fraction of them that is `high`, the rest `low`", takes=JOB

@@ -34,7 +34,7 @@ class WorkerPriority:
         return "high" if is_high else "low"
 
     def of_others(self, workers: int) -> str:
-        """The class of master and parameter servers, unless they are given one: that of the first worker.
+        """The class of master and parameter servers if the master is given none: that of the first worker.
 
         Where they were less urgent than workers, these would take their place in a full cluster, and then
         wait for them. Workers that are `low` are less urgent than what has no class.

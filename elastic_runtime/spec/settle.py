@@ -25,6 +25,8 @@ Rule = Callable[[SimpleNamespace, Set[str]], Iterator[str]]
 
 _ORPHAN_TIMEOUT = {"process": 30.0, "kubernetes": 300.0}
 _RUNS = {"process": "runs", "kubernetes": "/elasticdl/runs"}
+_MASTER_PORT = 50001
+"""On Kubernetes, where the service of a job's master leads, and its other pods look for it."""
 _NAMES_AN_IMAGE = ("image_name", "worker_image", "ps_image", "base_image", "docker_image_repository")
 
 
@@ -84,6 +86,12 @@ def _restarts(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
             "parameter servers that are lost, and whoever follows the job replaces the master"
         )
         draft.restart_policy = "Never"
+
+
+def _port(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
+    if draft.platform == "kubernetes" and draft.port not in (0, _MASTER_PORT):
+        yield f"--port={draft.port} has no effect on Kubernetes: the master listens on {_MASTER_PORT}"
+        draft.port = _MASTER_PORT
 
 
 def _outlives_pods(draft: SimpleNamespace, _: Set[str]) -> Iterator[str]:
@@ -191,6 +199,11 @@ def _without_effect(draft: SimpleNamespace, given: Set[str]) -> Iterator[str]:
     cases: list[tuple[bool, str, tuple[str, ...]]] = [
         (draft.platform == "process", "on this machine", tuple(Kubernetes.model_fields)),
         (
+            not (draft.base_image or draft.docker_image_repository),
+            "without --base_image or --docker_image_repository: no image is built",
+            ("extra_pypi_index",),
+        ),
+        (
             strategy != "ParameterServerStrategy",
             f"with {strategy}",
             ("grads_to_wait", "use_async", "sync_version_tolerance", "lr_staleness_modulation"),
@@ -226,6 +239,7 @@ _RULES: tuple[Rule, ...] = (
     _purpose,
     _place,
     _restarts,
+    _port,
     _outlives_pods,
     _shards,
     _parameter_servers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubernetes.client import V1Container, V1ContainerPort, V1PodSpec, V1Toleration
+from kubernetes.client import V1Container, V1ContainerPort, V1EnvVarSource, V1PodSpec, V1Toleration
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.container import (
@@ -36,7 +36,12 @@ _LOST = tuple(
 
 
 def inside(
-    job: JobSpec, pod: PodSpec, populated: Mapping[str, str], *, secret: str, first: bool = False
+    job: JobSpec,
+    pod: PodSpec,
+    populated: Mapping[str, str | V1EnvVarSource],
+    *,
+    secret: str,
+    first: bool = False,
 ) -> V1PodSpec:
     """The specification of a pod; `populated` are variables that it gets from the master's environment.
 
@@ -94,8 +99,8 @@ def _amounts(job: JobSpec, role: Role) -> tuple[str, str]:
 def _priority(job: JobSpec, pod: PodSpec) -> str:
     if pod.role is Role.WORKER:
         return job.worker_priority.priority_of(pod.index, job.num_workers)
-    given = job.master_pod_priority if pod.role is Role.MASTER else job.ps_pod_priority
-    return given or job.worker_priority.of_others(job.num_workers)
+    own = job.ps_pod_priority if pod.role is Role.PS else ""  # as the master, it holds what must not be lost
+    return own or job.master_pod_priority or job.worker_priority.of_others(job.num_workers)
 
 
 def _ports(job: JobSpec, role: Role) -> list[V1ContainerPort]:

@@ -65,3 +65,14 @@ def test_the_job_that_is_shown_is_one_that_runs(capsys, tmp_path, asked):
     command = pod["spec"]["containers"][0]["command"]
     assert parse("master", command[3:]).spec == kept
     assert not [word for word in command if "dry_run" in word or "yaml" in word or "detach" in word]
+
+
+@pytest.mark.parametrize("index", ["", "https://pypi.example/simple"])
+def test_a_master_says_nothing_of_how_its_image_was_built(capsys, tmp_path, index):
+    (tmp_path / "m.py").touch()
+    job = (*JOB[:2], f"--model_zoo={tmp_path}", "--model_def=m.model", *JOB[5:], "--base_image=registry/b:1")
+    with pytest.raises(SystemExit):
+        main([*job, f"--extra_pypi_index={index}", "--dry_run"])
+    *_, pod = applied(capsys.readouterr().out)
+    command = pod["spec"]["containers"][0]["command"]
+    assert [said for said in parse("master", command[3:]).notices if "no effect" in said] == []

@@ -3,6 +3,8 @@
 import pytest
 
 from elastic_runtime.errors import InputError
+from elastic_runtime.platform.kubernetes.objects import PORTS
+from elastic_runtime.platform.pods import Role
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.job import JobSpec, Kind
 
@@ -153,6 +155,27 @@ def test_options_without_effect_are_said(arguments, told):
     notices = train(*arguments).notices
     assert told in notices
     assert told not in train().notices
+
+
+@pytest.mark.parametrize("command", ["train", "master"])
+def test_on_kubernetes_the_master_has_one_port_and_another_is_said_to_have_no_effect(command):
+    fixed = PORTS[Role.MASTER]
+    there = [*TRAIN, "--image_name=i"]
+    parsed = parse(command, [*there, "--port=6000"])
+    told = f"--port=6000 has no effect on Kubernetes: the master listens on {fixed}"
+    assert (told in parsed.notices, parsed.spec.port) == (True, fixed)
+    for quiet in ([*there, f"--port={fixed}"], there, [*TRAIN, "--port=6000"]):
+        assert "--port" not in " ".join(parse(command, quiet).notices)
+    assert parse(command, [*TRAIN, "--port=6000"]).spec.port == 6000
+
+
+def test_a_package_index_for_an_image_that_is_not_built_is_said_to_have_no_effect():
+    told = "--extra_pypi_index has no effect without --base_image or --docker_image_repository"
+    index = "--extra_pypi_index=https://pypi.example"
+    for there in ("--image_name=i", "--worker_image=i"):
+        assert f"{told}: no image is built" in train(there, index).notices
+    for built in ("--base_image=i", "--docker_image_repository=registry/me"):
+        assert told not in " ".join(train(built, index).notices)
 
 
 def test_a_spec_made_in_python_is_settled_too():
