@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import signal
 import time
 import uuid
@@ -37,7 +38,7 @@ from elastic_runtime.master.versions import Versions
 from elastic_runtime.observe import log as logs
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.platform.overtaken import Overtaken
-from elastic_runtime.platform.pods import EXIT_DRAINED, PodSpec, Role, pod_name
+from elastic_runtime.platform.pods import BEGIN_ANEW, EXIT_DRAINED, PodSpec, Role, pod_name
 from elastic_runtime.platform.process.claim import Claim, claim
 from elastic_runtime.platform.process.platform import ProcessPlatform
 from elastic_runtime.platform.process.turn import claim_in_turn
@@ -68,7 +69,9 @@ def run(spec: JobSpec, display: Display | None = None, *, in_step: bool = False)
     with contextlib.ExitStack() as claims:
         for claimed in prepare.folders_of_its_own(spec):
             claims.enter_context(_claim(claimed, spec, keep=claimed == folder))
-        if spec.restart and not in_cluster:
+        if in_cluster:
+            prepare.begin_anew_once(folder, os.environ.get(BEGIN_ANEW, ""))
+        elif spec.restart:
             asyncio.run(ProcessPlatform(folder, spec.job_name).stop_all(STOP_SECONDS))
             prepare.begin_anew(folder)
         prepare.same_work(folder, spec)

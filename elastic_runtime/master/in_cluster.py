@@ -27,7 +27,14 @@ from elastic_runtime.platform.kubernetes import belongings, labels
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
 from elastic_runtime.platform.kubernetes.errors import ApiError
-from elastic_runtime.platform.kubernetes.objects import PORTS, SPEC_KEY, Blueprint, owner_of, workflow_of
+from elastic_runtime.platform.kubernetes.objects import (
+    PORTS,
+    SPEC_KEY,
+    Blueprint,
+    owner_of,
+    references_of,
+    workflow_of,
+)
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import Role, pod_name
 from elastic_runtime.rpc.token import token_from_environment
@@ -46,14 +53,16 @@ def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
             "a master with --platform=kubernetes runs in a pod, and this process is in none",
             remedy="`elasticdl train` starts it there; in a manifest, set ELASTICDL_POD and ELASTICDL_POD_IP",
         )
-    api = Api.connect(spec.namespace, force_kube_config_file=spec.force_use_kube_config_file)
+    api = Api.connect(spec.namespace)  # by this pod's account, whatever its client went by
     api.require_pods()  # of all that an account without rights may not, its user knows this by name
     patient = api.patient(math.inf)  # a job outlives the absence of an API server
     kept = api.get_config_map(labels.anchor_name(spec.job_name))
     if in_step and kept is not None:
         _same_work(spec, kept)
     own = api.get_pod(own_name)
-    blueprint = Blueprint.of(spec, kept, workflow=workflow_of(own))
+    blueprint = Blueprint.of(
+        spec, kept, workflow=workflow_of(own), references=references_of(own, spec.namespace)
+    )
     anchor = owner_of(kept or belongings.anchor(api, blueprint))
     if own is not None:
         api.add_owner(anchor.name, owner_of(own))

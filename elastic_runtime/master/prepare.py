@@ -29,6 +29,7 @@ from elastic_runtime.spec.job import JobSpec, Kind
 from elastic_runtime.spec.model_text import check_symbols, has_own_reader
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
+WISH_FILE = "begun-anew"
 _OF_ONE_RUN = (
     TOKEN_FILE,
     "pods",
@@ -52,6 +53,14 @@ def begin_anew(run_dir: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def begin_anew_once(run_dir: Path, wish: str) -> None:
+    """The same, if there is a wish for it that was not granted here yet: all masters of a job bear it."""
+    granted = run_dir / WISH_FILE
+    if wish and not (granted.exists() and granted.read_text() == wish):
+        begin_anew(run_dir)
+        write_atomically(granted, wish)
 
 
 def can_run(spec: JobSpec) -> None:

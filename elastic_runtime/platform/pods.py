@@ -51,6 +51,8 @@ EXIT_OUT_OF_MEMORY = 71
 """An allocation was refused (sysexits: EX_OSERR)."""
 EXIT_NEVER_STARTED = 127
 """The command could not be executed (as shells say it)."""
+BEGIN_ANEW = "ELASTICDL_BEGIN_ANEW"
+"""The variable in which a job's masters bear the wish of whoever submitted it with `--restart`."""
 
 
 def pod_name(job: str, role: Role, number: int | None = None) -> str:

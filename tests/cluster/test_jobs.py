@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
 from elastic_runtime.platform.kubernetes.labels import all_of
 from elastic_runtime.platform.process.claim import claim
-from tests.cluster.jobs import ClusterJob
-from tests.cluster.kit import builder
+from tests.cluster.jobs import SECONDS, ClusterJob
+from tests.cluster.kit import builder, faults
 
 pytestmark = [pytest.mark.timeout(1200)]  # each wait has its own, shorter limit
 
@@ -69,6 +71,29 @@ def test_what_the_job_commands_say_of_a_job_in_the_cluster(make_job) -> None:
     assert job.left() == []
 
 
+def test_a_log_is_followed_to_its_end_though_the_api_server_was_away(make_job, cluster) -> None:
+    job = begun(make_job("--num_workers=1"), workers=1)
+    job.pace(0.5)  # so that it does not end meanwhile
+    words = ("-m", "elastic_runtime", "job", "logs", job.name, "-n", job.namespace.name, "-f")
+    followed, nothing = job.folder / "followed.txt", subprocess.DEVNULL
+    with (
+        followed.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, *words], stdout=output, stderr=nothing, env=job.environment()
+        ) as follower,
+    ):
+        try:
+            job.until(lambda: "joined" in followed.read_text(), "it is followed")
+            with faults.api_server_stopped(cluster), pytest.raises(subprocess.TimeoutExpired):
+                follower.wait(5)
+            job.pace(0)
+            job.assert_right_end()
+            assert follower.wait(SECONDS) == 0
+        finally:
+            follower.kill()
+    assert followed.read_text().splitlines() == [*job.api.pod_log(job.pod("master"))]
+
+
 def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_nothing(make_job) -> None:
     """From what the command prints; its journal is on a volume, which one master leaves to the next."""
     job = make_job("--num_workers=1", "--num_epochs=2", "--run_dir=/job/run")
@@ -119,6 +144,10 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
     once_more = job.again("--detach")
     assert once_more.returncode == 0
     assert "has succeeded already" in once_more.stderr
+    other = job.again("--detach", "--num_epochs=3")
+    assert other.returncode == 2
+    assert "--num_epochs=2 became 3" in other.stderr
+    job.start("--restart").assert_right_end(epochs=2)
 
 
 def test_deleting_all_pods_by_label_ends_the_job_for_good(make_job) -> None:

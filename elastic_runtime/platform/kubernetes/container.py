@@ -6,6 +6,7 @@ switched off.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 from kubernetes.client import (
@@ -38,15 +39,22 @@ def literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def environment(given: Mapping[str, str], *, secret: str, first: bool = False) -> list[V1EnvVar]:
-    """What was given, and then the job's own variables, which nothing replaces.
+def plain(text: str) -> str:
+    """The inverse of `literal`."""
+    return text.replace("$$", "$")
+
+
+def environment(
+    given: Mapping[str, str | V1EnvVarSource], *, secret: str, first: bool = False
+) -> list[V1EnvVar]:
+    """What was given, or where it is found, and then the job's own variables, which nothing replaces.
 
     The `first` of a job's pods runs without a secret, too: it is to make it.
     """
     reference = V1SecretKeySelector(name=secret, key=TOKEN, optional=True if first else None)
     token = V1EnvVarSource(secret_key_ref=reference)
     return [
-        *(V1EnvVar(name=name, value=literal(value)) for name, value in given.items() if name not in OURS),
+        *(_variable(name, value) for name, value in given.items() if name not in OURS),
         *(V1EnvVar(name=name, value_from=_field(path)) for name, path in _FIELDS.items()),
         V1EnvVar(name="ELASTICDL_TOKEN", value_from=token),
     ]
@@ -81,6 +89,12 @@ def container_security(*, on_host: bool) -> V1SecurityContext:
         allow_privilege_escalation=False,
         capabilities=None if on_host else V1Capabilities(drop=["ALL"]),
     )
+
+
+def _variable(name: str, value: str | V1EnvVarSource) -> V1EnvVar:
+    if isinstance(value, V1EnvVarSource):
+        return V1EnvVar(name=name, value_from=copy.deepcopy(value))  # a cluster spec may change it
+    return V1EnvVar(name=name, value=literal(value))
 
 
 def _field(path: str) -> V1EnvVarSource:

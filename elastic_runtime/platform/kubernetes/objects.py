@@ -15,6 +15,7 @@ from typing import Any
 
 from kubernetes.client import (
     V1ConfigMap,
+    V1EnvVarSource,
     V1ObjectMeta,
     V1OwnerReference,
     V1Pod,
@@ -27,7 +28,7 @@ from kubernetes.client import (
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes import labels
 from elastic_runtime.platform.kubernetes.cluster_spec import ClusterSpec
-from elastic_runtime.platform.kubernetes.container import OURS, TOKEN
+from elastic_runtime.platform.kubernetes.container import OURS, TOKEN, plain
 from elastic_runtime.platform.kubernetes.pods import PORTS, inside
 from elastic_runtime.platform.pods import Phase, Pod, PodSpec, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
@@ -38,6 +39,9 @@ __all__ = ["PORTS", "SPEC_KEY", "Blueprint", "Owner", "owner_of", "pod_of"]
 SPEC_KEY, CLUSTER_SPEC_KEY = "job.json", "cluster_spec.py"
 RELAUNCHED_BECAUSE = "elasticdl-relaunched-because"
 WORKFLOW = "workflows.argoproj.io/workflow"
+_STEP = "main"
+_OF_MASTERS = (_STEP, Role.MASTER.value)
+"""Names of the container that a master runs in, as a step of Argo's or KFP's or in a pod of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,23 @@ def workflow_of(pod: V1Pod | None) -> Owner | None:
     )
 
 
+def references_of(pod: V1Pod | None, namespace: str) -> dict[str, V1EnvVarSource]:
+    """Variables of a master's pod that come from a Secret or ConfigMap, which pods of `namespace` see, too.
+
+    A step of an engine has containers of the engine's beside the one it runs in. What a field of the pod says
+    is true of that pod alone.
+    """
+    if pod is None or pod.metadata.namespace != namespace:
+        return {}
+    containers = [each for each in pod.spec.containers if each.name in _OF_MASTERS]
+    variables = {each.name: each.value_from for container in containers for each in container.env or []}
+    return {
+        name: source
+        for name, source in variables.items()
+        if source is not None and (source.secret_key_ref or source.config_map_key_ref)
+    }
+
+
 def _left_alone(pod: V1Pod) -> V1Pod:
     """A pod whose end nobody undoes: whoever started its container again would hide it from the job."""
     if pod.spec.restart_policy != "Never":
@@ -98,6 +119,11 @@ def pod_of(found: V1Pod) -> Pod:
     )
 
 
+def command_of(pod: V1Pod) -> list[str]:
+    """What a pod runs, as it was asked for."""
+    return [plain(word) for word in pod.spec.containers[0].command]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
     """The plan of one job's objects; each call makes a new one."""
@@ -107,17 +133,25 @@ class Blueprint:
     workflow: Owner | None = None
     """Whose step the job's master is: the job's pods, and all that is left of it, go when it is deleted."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    references: Mapping[str, V1EnvVarSource] = field(default_factory=dict)
+    """Where those of these variables are found that are not to be read in the job's pods."""
 
     @classmethod
     def of(
-        cls, spec: JobSpec, anchor: V1ConfigMap | None = None, *, workflow: Owner | None = None
+        cls,
+        spec: JobSpec,
+        anchor: V1ConfigMap | None = None,
+        *,
+        workflow: Owner | None = None,
+        references: Mapping[str, V1EnvVarSource] | None = None,
     ) -> Blueprint:
         """The plan for a job; its cluster spec is the anchor's, if there is an anchor that holds one."""
         for name in envs(spec.envs):
             if name in OURS:
                 raise InputError(f"{name} is set by the job itself", where="--envs", remedy="leave it out")
         kept = (anchor.data or {}).get(CLUSTER_SPEC_KEY, "") if anchor else ""
-        return cls(spec=spec, cluster=ClusterSpec.load(spec, kept), workflow=workflow)
+        cluster = ClusterSpec.load(spec, kept)
+        return cls(spec=spec, cluster=cluster, workflow=workflow, references=references or {})
 
     @property
     def name(self) -> str:
@@ -157,21 +191,38 @@ class Blueprint:
         return self._service(Role.PS, index, owner)
 
     def master_pod(
-        self, command: Iterable[str], owner: Owner | None = None, *, by_hand: bool = False
+        self,
+        command: Iterable[str],
+        owner: Owner | None = None,
+        *,
+        variables: Mapping[str, str] | None = None,
+        by_hand: bool = False,
     ) -> V1Pod:
         """The pod that makes all others; one applied `by_hand` makes the other objects, too."""
         job = self.spec.job_name
-        spec = PodSpec(pod_name(job, Role.MASTER), job, Role.MASTER, 0, tuple(command))
+        spec = PodSpec(pod_name(job, Role.MASTER), job, Role.MASTER, 0, tuple(command), env=variables or {})
         return self._pod(spec, {}, owner, first=by_hand)
 
     def pod(self, spec: PodSpec, owner: Owner | None = None) -> V1Pod:
-        """A worker or a parameter server, with those variables of this process that it is to get."""
+        """A worker or a parameter server, with those variables of this process that it is to get.
+
+        Of what this process has from a Secret it gets the reference: more may look at pods than at secrets.
+        """
         wanted = self.spec.populate_env_names
-        own = {name: value for name, value in self.environ.items() if wanted and re.fullmatch(wanted, name)}
+        own = {
+            name: self.references.get(name, value)
+            for name, value in self.environ.items()
+            if wanted and re.fullmatch(wanted, name)
+        }
         return self._pod(spec, own, owner)
 
     def _pod(
-        self, spec: PodSpec, populated: Mapping[str, str], owner: Owner | None, *, first: bool = False
+        self,
+        spec: PodSpec,
+        populated: Mapping[str, str | V1EnvVarSource],
+        owner: Owner | None,
+        *,
+        first: bool = False,
     ) -> V1Pod:
         metadata = self._metadata(spec.name, spec.role, spec.index, self.workflow or owner)
         if spec.relaunched_because:
@@ -179,7 +230,7 @@ class Blueprint:
         made = inside(self.spec, spec, populated, secret=self.name, first=first)
         if self.workflow is not None:  # so `argo logs` finds it
             metadata.labels[WORKFLOW] = self.workflow.name
-            made.containers[0].name = "main"
+            made.containers[0].name = _STEP
         pod = V1Pod(api_version="v1", kind="Pod", metadata=metadata, spec=made)
         return _left_alone(self.cluster.with_pod(pod, spec.role))
 

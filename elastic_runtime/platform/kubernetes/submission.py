@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,11 +21,12 @@ from elastic_runtime.platform.exits import Verdict
 from elastic_runtime.platform.kubernetes import belongings, labels, patience, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
-from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, owner_of, pod_of
+from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, command_of, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.patience import Patience, given_up
 from elastic_runtime.platform.kubernetes.removal import see_off
 from elastic_runtime.platform.kubernetes.stream import Stream
-from elastic_runtime.platform.pods import ExitCause, Phase, Role, pod_name
+from elastic_runtime.platform.pods import BEGIN_ANEW, ExitCause, Phase, Role, pod_name
+from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.job import JobSpec
 
 log = logging.getLogger(__name__)
@@ -39,12 +41,14 @@ GONE_SECONDS = 60.0
 AGAIN_SECONDS = 1.0
 _DISTURBED = (ExitCause.PREEMPTED, ExitCause.NODE_LOST, ExitCause.DRAINED)
 
+_MASTER = ("python", "-m", "elastic_runtime.master")
+
 Say = Callable[[str], None]
 
 
 def master_command(spec: JobSpec) -> tuple[str, ...]:
     """What the master's pod runs."""
-    return ("python", "-m", "elastic_runtime.master", *spec.to_args("master"))
+    return (*_MASTER, *spec.to_args("master"))
 
 
 def by_hand(blueprint: Blueprint) -> list[Any]:
@@ -87,6 +91,7 @@ class Submission:
 
     def __init__(self, api: Api, blueprint: Blueprint, *, restart: bool = False) -> None:
         self._api, self._blueprint, self._restart = api, blueprint, restart
+        self._wish = {BEGIN_ANEW: uuid.uuid4().hex} if restart else {}
         self._spec = blueprint.spec
         self._master = pod_name(self._spec.job_name, Role.MASTER)
 
@@ -102,8 +107,9 @@ class Submission:
         if there is not None:
             self._refuse_living(there)
         if anchor is not None:
-            self._same_work(anchor)
+            self._same_work(JobSpec.from_json(anchor.data[SPEC_KEY]))
         elif there is not None and state.verdict(there).exit_code == 0:
+            self._same_work(parse("master", command_of(there)[len(_MASTER) :]).spec)
             return False
         if there is not None:
             self._remove_master(there)
@@ -123,25 +129,26 @@ class Submission:
             belongings.new_token(api, blueprint, owner)
         belongings.own_service(api, blueprint.master_service(owner))
         with contextlib.suppress(AlreadyThere):  # made by a request whose answer was lost
-            api.create_pod(blueprint.master_pod(master_command(self._spec)))
+            api.create_pod(blueprint.master_pod(master_command(self._spec), variables=self._wish))
         for pod in api.list_pods(blueprint.selector).items:
             api.add_owner(blueprint.name, owner_of(pod))
 
     def await_running(self, say: Say) -> None:
         """Say what the master waits for until it runs."""
-        while verdict := _Watch(self._api, self._blueprint, say).to_the_end(only_begin=True):
+        while verdict := (watch := self._watch(say)).to_the_end(only_begin=True):
             if verdict.exit_code == 0:
                 return
             if verdict.cause is not ExitCause.NODE_LOST:
                 raise self._failed(f"the master has ended: {verdict.detail}")
-            self._replace_master(verdict, say)
+            self._replace_master(watch.uid, verdict, say)
 
     def follow(self, say: Say) -> int:
         """Show what the master says until the job ends; its exit code. A lost master is replaced."""
         self._api = self._api.patient(math.inf)  # the job outlives an API server, so do we
         lost_in_a_row = 0
         while True:
-            verdict = _Watch(self._api, self._blueprint, say).to_the_end()
+            watch = self._watch(say)
+            verdict = watch.to_the_end()
             assert verdict is not None
             if verdict.exit_code in VERDICTS and verdict.cause is not ExitCause.OUT_OF_MEMORY:
                 return verdict.exit_code
@@ -153,7 +160,10 @@ class Submission:
             lost_in_a_row = 0 if verdict.cause in _DISTURBED else lost_in_a_row + 1
             if lost_in_a_row > LOST_IN_A_ROW:
                 raise self._failed(f"the master dies again and again: {verdict.detail}")
-            self._replace_master(verdict, say)
+            self._replace_master(watch.uid, verdict, say)
+
+    def _watch(self, say: Say) -> _Watch:
+        return _Watch(self._api, self._blueprint, say)
 
     def _forget(self) -> None:
         """Of a job whose master was refused nothing stays that a corrected command would run into."""
@@ -176,8 +186,7 @@ class Submission:
     def _failed(self, what: str) -> ElasticError:
         return ElasticError(what, where=self._master, remedy=_clean(self._spec))
 
-    def _same_work(self, anchor: Any) -> None:
-        before = JobSpec.from_json(anchor.data[SPEC_KEY])
+    def _same_work(self, before: JobSpec) -> None:
         if changes := before.differences(self._spec):
             raise InputError(
                 f"job {self._spec.job_name!r} was begun with other options: {', '.join(changes)}",
@@ -185,8 +194,11 @@ class Submission:
                 remedy="give the same ones, or --restart to begin anew, or another --job_name",
             )
 
-    def _replace_master(self, lost: Verdict, say: Say) -> None:
-        """Only while its journal is there, which goes when a job has succeeded: else all is trained again."""
+    def _replace_master(self, uid: str, lost: Verdict, say: Say) -> None:
+        """Only while its journal is there, which goes when a job has succeeded: else all is trained again.
+
+        Whoever follows the job, too, may have been quicker: their master is not that of this `uid`.
+        """
         if self._api.get_config_map(self._blueprint.name) is None:
             result = f", and what is in {self._spec.output}" if self._spec.output else ""
             raise ElasticError(
@@ -197,6 +209,8 @@ class Submission:
             )
         say(f"the master is lost ({lost.detail}): another one goes on")
         if (left := self._api.get_pod(self._master)) is not None:
+            if left.metadata.uid != uid:
+                return
             self._remove_master(left)
         self.start_master()
 
@@ -228,6 +242,8 @@ class _Watch:
 
     def __init__(self, api: Api, blueprint: Blueprint, say: Say) -> None:
         self._api, self._blueprint, self._say = api, blueprint, say
+        self.uid = ""
+        """Of the pod, once it was seen."""
         self._waited_for = ""
         self._patience = Patience()
         self._printer: threading.Thread | None = None
@@ -310,8 +326,10 @@ class _Watch:
             if not listing.items and pod is None:
                 remedy = _clean(self._blueprint.spec)
                 raise ElasticError("the master's pod is gone", where=name, remedy=remedy)
-            gone = not listing.items
-            pod = pod if gone else listing.items[0]
+            found = listing.items[0] if listing.items else None
+            gone = pod is not None and (found is None or found.metadata.uid != pod.metadata.uid)
+            pod = pod if gone else found
+            self.uid = pod.metadata.uid
             yield gone, pod
             events = self._api.watch_pods(selector, listing.metadata.resource_version)
             again = min(patience.IMAGE_SECONDS, patience.SILENT_SECONDS) / 2

@@ -4,7 +4,7 @@ import pytest
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.master.job import LISTING, TRAINING
-from elastic_runtime.master.prepare import find_sources
+from elastic_runtime.master.prepare import JOURNAL_FILE, begin_anew_once, find_sources
 from elastic_runtime.spec.job import JobSpec
 
 PLACE = "hdfs://somewhere/train"  # which takes a package that nothing of ours needs
@@ -30,3 +30,19 @@ def test_data_for_which_a_masters_image_lacks_the_package_are_listed_by_a_worker
 def test_here_workers_lack_it_as_well(a_spec):
     with pytest.raises(InputError, match="hdfs:// needs a package that is not installed"):
         find_sources(a_spec(platform="process"))
+
+
+def test_what_is_on_a_volume_is_forgotten_once_for_a_wish_that_all_masters_of_a_job_bear(tmp_path):
+    left, kept = tmp_path / JOURNAL_FILE, tmp_path / "notes.txt"
+    for path in (left, kept):
+        path.touch()
+    begin_anew_once(tmp_path, "")
+    assert left.exists()
+    begin_anew_once(tmp_path, "first")
+    assert not left.exists()
+    left.touch()
+    begin_anew_once(tmp_path, "first")
+    assert left.exists()
+    begin_anew_once(tmp_path, "second")
+    assert not left.exists()
+    assert kept.exists()

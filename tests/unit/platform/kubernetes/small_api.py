@@ -87,6 +87,10 @@ class SmallApi:
     def await_gone(self, name: str, *, uid: str, seconds: float) -> None:
         assert name not in self.pods or self.pods[name].metadata.uid != uid, f"not within {seconds} s"
 
+    def delete_all(self, _: str) -> None:
+        self.pods.clear()
+        self.others.clear()
+
     def pod_log(self, *_: str, **__: bool) -> Lines:
         return Lines()
 

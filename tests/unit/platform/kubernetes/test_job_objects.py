@@ -11,7 +11,7 @@ from plans import ANCHOR, TUTORIAL, child, container, job, plan, variables
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.manifest import to_json, to_yaml
-from elastic_runtime.platform.kubernetes.objects import Blueprint, owner_of, pod_of
+from elastic_runtime.platform.kubernetes.objects import Blueprint, owner_of, pod_of, references_of
 from elastic_runtime.platform.pods import Phase, Role
 from elastic_runtime.spec.job import JobSpec
 
@@ -171,6 +171,63 @@ def test_variables_of_the_job_reach_every_pod_and_those_of_the_master_its_childr
     assert variables(worker) == {"HOSTS": "a,b", "MODE": "slow", "MY_KEY": "k", "MY_": ""}
 
 
+def from_secret(key):
+    """A variable's source: this key of the secret `store`."""
+    return client.V1EnvVarSource(secret_key_ref=client.V1SecretKeySelector(name="store", key=key))
+
+
+def own_pod(*env, container="main", namespace="default"):
+    """The master's, with these variables, beside a container of the engine's."""
+    engines = client.V1Container(name="wait", env=[client.V1EnvVar("AWS_NAME", value_from=from_secret("x"))])
+    own = client.V1Container(name=container, env=[*env])
+    metadata = client.V1ObjectMeta(name="w-train-1", namespace=namespace)
+    return client.V1Pod(metadata=metadata, spec=client.V1PodSpec(containers=[engines, own]))
+
+
+OF_THE_STORE = client.V1ConfigMapKeySelector(name="store", key="region")
+OWN = (
+    client.V1EnvVar("AWS_KEY", value_from=from_secret("key")),
+    client.V1EnvVar("AWS_REGION", value_from=client.V1EnvVarSource(config_map_key_ref=OF_THE_STORE)),
+    client.V1EnvVar("AWS_NAME", value_from=client.V1EnvVarSource(field_ref="metadata.name")),
+    client.V1EnvVar("AWS_URL", value="http://store"),
+    client.V1EnvVar("AWS_MODE", value_from=from_secret("mode")),
+    client.V1EnvVar("OTHER", value_from=from_secret("other")),
+)
+SEEN = {"AWS_KEY": "k3y", "AWS_REGION": "r", "AWS_NAME": "w-train-1", "AWS_URL": "http://store"}
+
+
+@pytest.mark.parametrize("role", [Role.WORKER, Role.PS])
+@pytest.mark.parametrize("name", ["main", "master"])
+def test_what_the_master_has_from_a_secret_its_children_have_from_there_too(name, role):
+    blueprint = plan("--populate_env_names=AWS_.*", "--envs=AWS_MODE=m", **SEEN, AWS_MODE="s", OTHER="s")
+    known = dataclasses.replace(blueprint, references=references_of(own_pod(*OWN, container=name), "default"))
+    pod = known.pod(child(role))
+    assert variables(pod) == {"AWS_NAME": "w-train-1", "AWS_URL": "http://store", "AWS_MODE": "m"}
+    sources = {each.name: each.value_from for each in container(pod).env if each.name.startswith("AWS_")}
+    assert (sources["AWS_KEY"], sources["AWS_REGION"]) == (OWN[0].value_from, OWN[1].value_from)
+    assert "k3y" not in to_json([pod])
+    assert "OTHER" not in to_json([pod])
+
+
+def test_without_a_secret_within_reach_the_master_tells_its_children_the_value():
+    elsewhere, unknown = own_pod(*OWN, namespace="other"), own_pod(*OWN, container="nobody-knows")
+    replaced = own_pod(*OWN, client.V1EnvVar("AWS_KEY", value="k3y"))  # Kubernetes goes by the last one
+    assert references_of(elsewhere, "default") == references_of(unknown, "default") == {}
+    assert references_of(None, "default") == Blueprint.of(job()).references == {}
+    assert "AWS_KEY" not in references_of(replaced, "default")
+    assert variables(plan("--populate_env_names=AWS_.*", **SEEN).pod(child())) == SEEN
+
+
+def test_a_cluster_spec_that_changes_a_reference_changes_that_of_one_pod(tmp_path):
+    change = "pod.spec.containers[0].env[0].value_from.secret_key_ref.name += '-x'; return pod"
+    (tmp_path / "spec.py").write_text(TUTORIAL.replace("return pod", change))
+    spec = job(f"--cluster_spec={tmp_path / 'spec.py'}", "--populate_env_names=A")
+    blueprint = Blueprint.of(spec, references={"A": from_secret("key")})
+    blueprint = dataclasses.replace(blueprint, environ={"A": "s"})
+    names = [container(blueprint.pod(child())).env[0].value_from.secret_key_ref.name for _ in range(2)]
+    assert names == ["store-x"] * 2
+
+
 def test_a_pod_is_told_who_it_is_and_reads_the_token_from_the_secret():
     blueprint = plan("--populate_env_names=.*", ELASTICDL_POD="other", ELASTICDL_TOKEN="stolen")
     pod = blueprint.pod(child(env={"ELASTICDL_TOKEN": "in clear"}))
@@ -261,6 +318,14 @@ def test_each_role_has_the_priority_class_it_is_given():
     pods = [blueprint.master_pod(MASTER), blueprint.pod(child(Role.PS)), blueprint.pod(child())]
     assert [pod.spec.priority_class_name for pod in pods] == ["high-priority", "mine", "low-priority"]
     assert plan().pod(child()).spec.priority_class_name is None
+
+
+def test_parameter_servers_are_as_urgent_as_the_master_is_said_to_be():
+    """The old tutorial of two jobs names no class for them; a `low` one would be in its own job's way."""
+    blueprint = plan("--master_pod_priority=high-priority", "--worker_pod_priority=low-priority")
+    pods = [blueprint.master_pod(MASTER), blueprint.pod(child(Role.PS)), blueprint.pod(child())]
+    classes = ["high-priority", "high-priority", "low-priority"]
+    assert [pod.spec.priority_class_name for pod in pods] == classes
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import functools
 
 import pytest
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.kubernetes import patience, state, submission
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Forbidden
 from elastic_runtime.platform.kubernetes.submission import Submission, by_hand
-from elastic_runtime.platform.pods import Role
-from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan
+from elastic_runtime.platform.pods import BEGIN_ANEW, Role
+from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan, variables
 from tests.unit.platform.kubernetes.small_api import SmallApi, ends, is_deleted, runs
 
 MASTER = "elasticdl-j-master"
@@ -137,6 +137,56 @@ def test_a_job_that_has_succeeded_is_not_trained_again_because_its_masters_exit_
     assert api.made == made
     assert output in end.value.remedy
     assert not any("another one goes on" in line for line in said)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_job_that_has_succeeded_is_told_from_other_work_of_its_name(api, said):
+    options = ("--model_params=units=7;name='$x'", "--num_workers=3")
+    api.begins = masters(succeeds, succeeds)
+    first = Submission(api, plan(*options))
+    assert first.submit()
+    assert first.follow(said.append) == 0
+    api.delete_config_map("elasticdl-j")
+    assert not Submission(api, plan(*options, "--num_workers=4")).submit()
+    with pytest.raises(InputError, match="--num_epochs=1 became 2"):
+        Submission(api, plan(*options, "--num_epochs=2")).submit()
+    assert Submission(api, plan("--num_epochs=2"), restart=True).submit()
+
+
+def test_the_masters_of_a_job_that_begins_anew_bear_one_wish_and_others_none(api, said):
+    wishes = []
+
+    def begins(pod):
+        wishes.append(variables(pod).get(BEGIN_ANEW))
+        ends(pod, 3 if len(wishes) % 2 else 0)
+
+    api.begins = begins
+    for _ in range(2):
+        job = Submission(api, plan(), restart=True)
+        assert job.submit()
+        assert job.follow(said.append) == 0
+    assert wishes[0] == wishes[1] != wishes[2] == wishes[3]
+    assert all(wishes)
+    assert Submission(api, plan()).submit()
+    assert wishes[4] is None
+
+
+def test_a_master_that_another_follower_has_put_in_the_lost_ones_place_is_left_alone(api, said):
+    others(api, "a")
+    api.begins = masters(runs, succeeds)
+    job = Submission(api, plan())
+    assert job.submit()
+
+    def replaced():
+        lost = api.pods.pop(MASTER)
+        deletion(lost)
+        ends(lost, 143)
+        Submission(api, plan()).start_master()
+        return "MODIFIED", lost
+
+    made, api.happens = api.made, [replaced]
+    assert job.follow(said.append) == 0
+    assert api.made == made + 1
 
 
 class Strict(SmallApi):
