@@ -134,6 +134,8 @@ def test_a_job_with_a_parameter_server_learns_and_evaluates(
     found = accuracies(evaluated)
     assert list(found)[:5] == [50, 100, 150, 200, 250]
     assert found[250] >= 0.77
+    assert "nothing is left of job test-mnist in namespace " in typing.type("ps-clean")
+    assert typing.pods("test-mnist") == {}
 
 
 def test_the_same_model_learns_by_allreduce(terminal: Type, cluster: Cluster, tmp_path: Path) -> None:
@@ -200,6 +202,7 @@ def test_a_job_is_built_pushed_run_found_by_its_label_and_deleted_by_it(
     cloud: Callable[..., Terminal],
 ) -> None:
     typing = cloud()
+    assert "service/kubernetes" in typing.type("look")
     training = typing.begin("hello-world")
     training.until_said(RUNS, times=3)
     listed = typing.type("hello-pods")

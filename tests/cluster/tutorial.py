@@ -113,7 +113,11 @@ class Terminal:
     def __init__(self, page: Page, namespace: Namespace, folder: Path, changes: Changes) -> None:
         self.page, self.namespace, self.folder = page, namespace, folder
         within = f"--namespace={namespace.name} "
-        self.changes: Changes = {r"\b(kubectl|elasticdl train) ": rf"\1 {within}", **changes}
+        self.changes: Changes = {
+            r"\b(kubectl|elasticdl train) ": rf"\1 {within}",
+            r"--namespace=default\b": within.strip(),
+            **changes,
+        }
         self.unused = set(changes)
         self.exports = ""
         self.runs: list[Run] = []
