@@ -230,7 +230,8 @@ class StepRun:
         pods = self.namespace.kubectl("get", "pods", "-o", "wide", check=False)
         nodes = self.workflow().get("status", {}).get("nodes", {}).values()
         said = [f"{n['displayName']}: {n.get('phase')} {n.get('message', '')}" for n in nodes]
-        return "\n".join([pods, *said, *self.log().splitlines()[-60:], f"left: {self.left()}"])
+        logs = [self.namespace.tail(self.pod_of(node), "main", lines=60) for node in self.nodes(MAIN)]
+        return "\n".join([pods, *said, *logs, f"left: {self.left()}"])
 
     # What befalls it
 

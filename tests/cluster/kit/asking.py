@@ -19,7 +19,7 @@ import urllib3
 from elastic_runtime.errors import ElasticError
 from tests.cluster.kit.certificates import Authority
 
-CORE, RBAC = "api/v1", "apis/rbac.authorization.k8s.io/v1"
+CORE, RBAC, ARGO = "api/v1", "apis/rbac.authorization.k8s.io/v1", "apis/argoproj.io/v1alpha1"
 PLACES = {
     "configmaps": CORE,
     "events": CORE,
@@ -33,7 +33,8 @@ PLACES = {
     "secrets": CORE,
     "serviceaccounts": CORE,
     "services": CORE,
-    "workflows": "apis/argoproj.io/v1alpha1",
+    "workflows": ARGO,
+    "workflowtaskresults": ARGO,
 }
 OF_NO_NAMESPACE = {"namespaces", "nodes"}
 SELECTORS = {"--selector": "labelSelector", "-l": "labelSelector", "--field-selector": "fieldSelector"}
@@ -45,7 +46,7 @@ class NotThereError(ElasticError):
 
 
 class StoodStillError(ElasticError):
-    """An API server that is there has not answered for seconds."""
+    """An API server that is there has not answered for seconds, or not to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,9 @@ class Answers:
             answer = self._pool().request("GET", f"{self.server}{path}", fields=fields)
         except urllib3.exceptions.HTTPError as problem:
             refused = isinstance(problem, urllib3.exceptions.NewConnectionError)
-            late = isinstance(problem, urllib3.exceptions.TimeoutError) and not refused
-            raise (StoodStillError if late else ElasticError)(f"{problem}", where=path) from problem
+            passing = (urllib3.exceptions.TimeoutError, urllib3.exceptions.ProtocolError)
+            kind = StoodStillError if isinstance(problem, passing) and not refused else ElasticError
+            raise kind(f"{problem}", where=path) from problem
         text = answer.data.decode(errors="replace")
         if answer.status in {404, 410}:
             raise NotThereError(text, where=path)

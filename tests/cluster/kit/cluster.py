@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from tests.cluster.kit.asking import Answers, Question, StoodStillError
 from tests.cluster.kit.binaries import Binaries
-from tests.cluster.kit.commands import run, until
+from tests.cluster.kit.commands import LOOK_EVERY_SECONDS, run, until
 from tests.cluster.kit.control_plane import ControlPlane
 from tests.cluster.kit.machine import Machine
 from tests.cluster.kit.node import Node
@@ -23,6 +24,7 @@ PATIENCE_SECONDS = 180.0
 """How long anything that takes seconds is waited for, on a machine that has much else to do."""
 STOOD_STILL = ("TLS handshake timeout", "etcdserver: request timed out")
 """What `kubectl` says after seconds without an answer from an API server that is there."""
+Answer = TypeVar("Answer")
 LOST_TAINTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
@@ -93,17 +95,21 @@ class Cluster:
     def get(self, *arguments: object) -> Any:
         """`kubectl get` of these, as objects; asked again where the machine stood still meanwhile."""
         words = tuple(map(str, arguments))
-        question = Question.of(words)
+        if question := Question.of(words):
+            return self.again(partial(self.answers.get, question))
+        return json.loads(self.again(partial(self.kubectl, "get", "--output=json", *words)))
+
+    def again(self, ask: Callable[[], Answer]) -> Answer:
+        """What this returns, which may be done twice; done again where the machine stood still meanwhile."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                if question:
-                    return self.answers.get(question)
-                return json.loads(self.kubectl("get", "--output=json", *words))
+                return ask()
             except ElasticError as problem:
                 stood_still = any(sign in problem.what for sign in STOOD_STILL)
                 if not (stood_still or isinstance(problem, StoodStillError)) or time.monotonic() > deadline:
                     raise
+            time.sleep(LOOK_EVERY_SECONDS)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Creates or changes objects."""

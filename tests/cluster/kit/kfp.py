@@ -23,7 +23,7 @@ import yaml
 
 from tests import took
 from tests.cluster.kit import kfp_programs, kfp_services, s3
-from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 from tests.cluster.kit.images import Image, push
 from tests.cluster.kit.kfp_programs import RELEASE
 from tests.cluster.kit.kit import say
@@ -33,7 +33,7 @@ NAMESPACE = "kubeflow"
 UPSTREAM = "ghcr.io/kubeflow"
 LOOK_EVERY_SECONDS = 1
 STARTS_WITHIN_SECONDS = 120
-PATIENCE_SECONDS = 30  # upstream's two are not enough on a machine that has much else to do
+PROBE_SECONDS = 30  # upstream's two are not enough on a machine that has much else to do
 LOGGED = "--logtostderr=true"
 _ARTIFACTS = "SELECT a.id, t.name, a.uri FROM Artifact a JOIN Type t ON t.id = a.type_id ORDER BY a.id"
 _FIGURES = (
@@ -73,11 +73,14 @@ class Kfp:
         """For a user's command: by kubeconfig, KFP's client finds the server and asks through the API."""
         return {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}
 
+    def metadata(self) -> closing[sqlite3.Connection]:
+        """The metadata store, to be read; waited for while its server writes."""
+        place = f"file:{kfp_services.database(self.cluster)}?mode=ro"
+        return closing(sqlite3.connect(place, uri=True, timeout=PATIENCE_SECONDS))
+
     def artifacts(self) -> list[Artifact]:
         """All that the metadata store knows of, the oldest first."""
-        with closing(
-            sqlite3.connect(f"file:{kfp_services.database(self.cluster)}?mode=ro", uri=True)
-        ) as known:
+        with self.metadata() as known:
             rows = known.execute(_ARTIFACTS).fetchall()
             return [Artifact(kind, uri, dict(known.execute(_FIGURES, (key,)))) for key, kind, uri in rows]
 
@@ -172,7 +175,7 @@ def _look_often(deployment: dict[str, Any]) -> None:
     for container in deployment["spec"]["template"]["spec"]["containers"]:
         probes = {name: probe for name, probe in container.items() if name.endswith("Probe")}
         for probe in probes.values():
-            probe["timeoutSeconds"] = PATIENCE_SECONDS
+            probe["timeoutSeconds"] = PROBE_SECONDS
         first = probes.get("startupProbe", probes.get("readinessProbe", {}))
         if first:
             first.pop("initialDelaySeconds", None)

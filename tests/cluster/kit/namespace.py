@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from elastic_runtime.errors import ElasticError
+from tests.cluster.kit.asking import NotThereError
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
+
+NO_LOG = ("is waiting to start", "is not available", "is terminated", "no logs available")
+"""What a kubelet says of a container that has not been started (yet, or at all)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +42,30 @@ class Namespace:
         return self.cluster.get(f"--namespace={self.name}", *arguments)
 
     def log(self, pod: str, container: str = "", *, lines: int = 0) -> str:
-        """What a pod has written, or its last lines; nothing where there is no log (yet, or any more)."""
+        """What a pod has written, or its last lines; nothing where there is no log (yet, or any more).
+
+        Asked again where the machine stood still meanwhile: what was not heard is not nothing.
+        """
+        try:
+            return self.cluster.again(partial(self._read_log, pod, container, lines))
+        except NotThereError:
+            return ""
+        except ElasticError as problem:
+            if any(sign in problem.what for sign in NO_LOG):
+                return ""
+            raise
+
+    def tail(self, pod: str, container: str = "", *, lines: int) -> str:
+        """The last lines of a log, for a message; asked once, or why there are none: its node may be lost."""
+        try:
+            return self._read_log(pod, container, lines)
+        except ElasticError as problem:
+            return f"({problem})"
+
+    def _read_log(self, pod: str, container: str, lines: int) -> str:
         fields = {"container": container, "tailLines": str(lines or "")}
         given = tuple((name, value) for name, value in fields.items() if value)
-        try:
-            return self.cluster.answers.read(f"/api/v1/namespaces/{self.name}/pods/{pod}/log", given)
-        except ElasticError:
-            return ""
+        return self.cluster.answers.read(f"/api/v1/namespaces/{self.name}/pods/{pod}/log", given)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Creates or changes objects."""

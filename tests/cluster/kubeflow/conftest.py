@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.timeout(1800))  # each wait has its own, shorter limit
+            item.add_marker(pytest.mark.timeout(3600))  # each wait has its own, shorter limit
 
 
 def pytest_runtest_setup() -> None:

@@ -5,18 +5,17 @@ made.
 from __future__ import annotations
 
 import re
-import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from kfp import Client
 
-from tests.cluster.kit import kfp, kfp_services
-from tests.cluster.kubeflow.runs import pods
+from tests.cluster.kit import kfp
+from tests.cluster.kubeflow.runs import ends, pods, told
 
 # What KFP's launcher, in whose container a step runs, and Argo's say themselves.
 _NOT_THE_STEP = re.compile(r'[IWEF]\d{4} [\d:.]+ +\d+ \S+\.go:\d+\] |time="?\d{4}-|Error: exit status \d+')
@@ -49,8 +48,8 @@ class Ended:
     @classmethod
     def of(cls, pipelines: kfp.Kfp, client: Client, number: str, seconds: float) -> Ended:
         """Waits for its end."""
-        told = client.wait_for_run_completion(number, timeout=seconds, sleep_duration=1)
-        return cls(pipelines, number, told)
+        ends(pipelines, client, number, seconds)
+        return cls(pipelines, number, told(client, number))
 
     @property
     def state(self) -> str:
@@ -71,8 +70,7 @@ class Ended:
 
         The server tells of no task that, and the page asks the metadata store.
         """
-        place = f"file:{kfp_services.database(self.pipelines.cluster)}?mode=ro"
-        with closing(sqlite3.connect(place, uri=True)) as known:
+        with self.pipelines.metadata() as known:
             [(state,)] = known.execute(_STATE, (self.number, task)).fetchall()
         return bool(state == CACHED)
 
@@ -85,7 +83,7 @@ class Ended:
 
     def said(self, pod: Any) -> list[str]:
         """The step's own lines; those of KFP and Argo are left out."""
-        log = self.pipelines.namespace.kubectl("logs", pod["metadata"]["name"], "--container=main")
+        log = self.pipelines.namespace.log(pod["metadata"]["name"], "main")
         return [line for line in log.splitlines() if line.strip() and not _NOT_THE_STEP.match(line)]
 
     def artifacts(self, step: str, kind: str = "") -> list[kfp.Artifact]:

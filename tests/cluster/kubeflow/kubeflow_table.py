@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.cluster.kit.kfp_programs import RELEASE
-from tests.cluster.kubeflow.trainings import TrainingRun
+from tests.cluster.kubeflow.trainings import GONE_SECONDS, TrainingRun
 
 PAGE = """\
 # What users do on Kubeflow Pipelines, and what comes of it
@@ -30,7 +30,10 @@ ELASTICDL_WRITE_KUBEFLOW=docs/kubeflow_actions.md .venv/bin/python -m pytest \\
 Each run trains with `image_name`: worker and parameter server are pods of the cluster. Its exit handler is
 [`clean_up`](components.md#cleaning-up), unless the table says otherwise. *Left* are pods, services, claims,
 config maps and secrets of the job, counted through the API; the pods of the steps are KFP's, which keeps them
-with the run.
+with the run. For nothing to be left the tests wait {gone} s, and fail after that.
+
+Why a step has failed is at the end of its log; if it was out of memory, the reason is in the status of its
+pod: `OOMKilled`.
 
 ## What the user does
 
@@ -52,7 +55,7 @@ was for memory, these may be killed with it and the log ends without a word; the
 |---|---|---|---|--:|--:|
 {faults}
 
-What a step costs there is among the [benchmarks](benchmarks.md#kubeflow-steps).
+What a step costs there is among the [benchmarks](benchmarks.md).
 
 Measured on {day}: {machine}.
 """
@@ -134,6 +137,7 @@ class KubeflowTable:
         path.write_text(
             PAGE.format(
                 release=RELEASE,
+                gone=GONE_SECONDS,
                 actions=_renewed(_under("## What the user does", before), actions, key=1),
                 faults=_renewed(_under("## What befalls", before), faults, key=2),
                 day=f"{datetime.now(UTC):%Y-%m-%d}",

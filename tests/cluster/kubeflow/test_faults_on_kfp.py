@@ -12,22 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.cluster.kit import faults
+from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
-from tests.cluster.kubeflow.trainings import TrainingRun, Workplace
+from tests.cluster.kubeflow.trainings import GONE_SECONDS, PACE, SECONDS, TrainingRun, Workplace
 
-PACE = 0.6  # a record: an epoch takes longer than what befalls the step
-GONE_SECONDS = 120
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 GOES_ON = r"goes on where it was left: [1-9]\d* records done"
 EAT = """
 step=$(for each in /proc/[0-9]*; do
   case $(readlink $each/exe) in *python*) echo ${each#/proc/}; esac
 done | sort -n | head -1)
+[ "$step" ] || exit
+mkdir /tmp/eaten || { for each in $(seq 100); do kill -0 $step || exit; sleep 0.1; done; exit; }
 counted="/sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control"
 bite=/tmp/bite
-while kill -0 $step && ! grep -qs "^oom_kill [1-9]" $counted; do
+while [ ${#bite} -lt 200 ] && kill -0 $step && ! grep -qs "^oom_kill [1-9]" $counted; do
   bite=${bite}e
-  (head -c 20000000 /dev/zero; touch $bite; sleep 60) | tail -c 20000000 >/dev/null &
+  (head -c 20000000 /dev/zero; touch $bite; sleep 86400) 2>/dev/null | tail -c 20000000 >/dev/null 2>&1 &
   until [ -e $bite ] || ! kill -0 $!; do sleep 0.1; done
 done
 """
@@ -41,10 +42,17 @@ def kill(run: TrainingRun) -> None:
 def starve(run: TrainingRun) -> None:
     """Small processes beside it take memory, bite by bite, until the kernel has killed the largest.
 
-    And no longer: it would take the launcher next, which is to say what has happened.
+    And no longer: it would take the launcher next, which is to say what has happened. They hold what they
+    have until the container ends, and they with it: otherwise old ones could go as fast as new ones come.
     """
-    name = run.step_pods()[-1]["metadata"]["name"]
-    run.place.pipelines.namespace.kubectl("exec", name, "-c", "main", "--", "sh", "-c", EAT, check=False)
+    step = run.step_pods()[-1]["metadata"]
+    words = ("exec", step["name"], "-c", "main", "--", "sh", "-c", EAT)
+
+    def is_starved() -> bool:
+        run.place.pipelines.namespace.kubectl(*words, check=False)  # ends with the container, or never began
+        return run.is_over(step["uid"])
+
+    until(is_starved, what=f"the step's container in {step['name']} ends for want of memory", seconds=SECONDS)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ def test_a_step_that_is_lost_is_run_again_if_it_may_be_and_otherwise_says_why_it
         run.until_training()
     before = {which: (run.uids(), run.step_uids()) for which, run in runs.items()}
     for (fault, _), run in runs.items():
+        run.assert_it_goes_on()
         fault.cause(run)
 
     for fault in FAULTS:
@@ -122,6 +131,8 @@ def test_a_step_whose_node_is_lost_goes_on_elsewhere(place: Workplace, table: Ku
         assert {*map(_node_of, run.step_pods())} == {node}
         assert {*map(_node_of, run.pods().values())} == {home}
     before = {retries: (run.uids(), run.step_uids()) for retries, run in runs.items()}
+    for run in runs.values():
+        run.assert_it_goes_on()
     with faults.lost(cluster, node):
         cluster.wait("--for=condition=Ready=Unknown", f"node/{node}")
         with faults.tainted(cluster, node, OUT_OF_SERVICE):  # as clouds do, and otherwise its administrator

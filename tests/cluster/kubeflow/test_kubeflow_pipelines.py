@@ -6,7 +6,8 @@ page can go.
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
@@ -18,11 +19,10 @@ from tests.cluster.kit import kfp, kfp_services, kit
 from tests.cluster.kit.commands import until
 from tests.cluster.kit.site import Site
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import pods, started
+from tests.cluster.kubeflow.runs import SECONDS, ends, pods, retry, started
 from tests.cluster.kubeflow.trainings import step_pods
 from tests.cluster.test_kit_down import left, traces
 
-RUN_SECONDS = 600
 PYTHON = "python:3.11"  # the pipeline says which
 
 
@@ -128,7 +128,7 @@ def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
     with connected(pipelines) as client:
         create = functools.partial(client.create_run_from_pipeline_func, enable_caching=False)
         return {
-            steps: started(pipelines, functools.partial(create, pipeline(steps, plain_image)))
+            steps: started(pipelines, client, functools.partial(create, pipeline(steps, plain_image)))
             for steps in PIPELINES
         }
 
@@ -144,7 +144,7 @@ def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
 def test_kfp_itself_fails_what_is_right(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str], steps: Any, reason: str
 ) -> None:
-    ended = Ended.of(pipelines, client, runs[steps], RUN_SECONDS)
+    ended = Ended.of(pipelines, client, runs[steps], SECONDS)
     assert ended.state == "FAILED", ended.report()
     assert reason in pods(pipelines, runs[steps])
 
@@ -153,7 +153,7 @@ def test_kfp_itself_changes_what_a_task_is_told(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
     """In three lines of the page; once one of these fails, its line can go."""
-    ended = Ended.of(pipelines, client, runs[what_is_told], RUN_SECONDS)
+    ended = Ended.of(pipelines, client, runs[what_is_told], SECONDS)
     assert ended.state == "SUCCEEDED", ended.report()
     [artifact] = ended.artifacts("tell", "system.Dataset")
     told = json.loads(pipelines.store.read(artifact.key))
@@ -170,7 +170,7 @@ def test_kfp_itself_changes_what_a_task_is_told(
 def test_kfp_itself_has_no_logs_for_its_only_user(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
-    ended = Ended.of(pipelines, client, runs[what_is_told], RUN_SECONDS)
+    ended = Ended.of(pipelines, client, runs[what_is_told], SECONDS)
     [pod] = ended.pods("tell")
     name = pod["metadata"]["name"]
     place = f"/apis/v1alpha1/runs/{ended.number}/nodes/{name}/log"
@@ -185,16 +185,16 @@ def test_kfp_itself_runs_no_exit_handler_after_a_retry(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
     run = runs[failing]
-    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    assert ends(pipelines, client, run, SECONDS) == "FAILED"
     [failed], [ended] = (step_pods(pipelines, run, name) for name in ("fail", "at_the_end"))
-    client._run_api.run_service_retry_run(run)
+    retry(pipelines, client, run)
 
     def failed_again() -> bool:
         found = step_pods(pipelines, run, "fail")
         return any(pod["metadata"]["uid"] != failed["metadata"]["uid"] for pod in found)
 
-    until(failed_again, what="the step is run again", seconds=RUN_SECONDS)
-    assert client.wait_for_run_completion(run, RUN_SECONDS, 1).state == "FAILED"
+    until(failed_again, what="the step is run again", seconds=SECONDS)
+    assert ends(pipelines, client, run, SECONDS) == "FAILED"
     [still] = step_pods(pipelines, run, "at_the_end")
     assert still["metadata"]["uid"] == ended["metadata"]["uid"]
 
@@ -205,7 +205,16 @@ def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others
     account = f"--as=system:serviceaccount:{kfp.NAMESPACE}:pipeline-runner"
 
     def may(*what: str) -> bool:
-        return pipelines.namespace.kubectl("auth", "can-i", *what, account, check=False) == "yes\n"
+        """A cluster that stands still says neither, and is asked again."""
+        said = ""
+
+        def is_said() -> bool:
+            nonlocal said
+            said = pipelines.namespace.kubectl("auth", "can-i", *what, account, check=False)
+            return said in {"yes\n", "no\n"}
+
+        until(is_said, what=f"the cluster says whether the account may {' '.join(what)}", seconds=SECONDS)
+        return said == "yes\n"
 
     assert may("create", "pods")
     assert may("get", "configmaps")
@@ -217,10 +226,15 @@ def test_down_leaves_nothing_of_what_it_stands_on(site: Site) -> None:
     before = traces(site)
     kfp_services.install()
     kfp_services.start(kit.up(site, nodes=1))
-    assert "mariadbd" in {process_name(number) for number in left(before, site)["processes"]}
+    assert "mariadbd" in names(left(before, site)["processes"])
     kit.down(site)
     assert left(before, site) == {}
 
 
-def process_name(number: str) -> str:
-    return Path("/proc", number, "comm").read_text().strip()
+def names(processes: Iterable[str]) -> set[str]:
+    """Of those that have not ended meanwhile."""
+    found = set[str]()
+    for number in processes:
+        with suppress(OSError):
+            found.add(Path("/proc", number, "comm").read_text().strip())
+    return found

@@ -23,6 +23,7 @@ from pipelines.sweep import TRAININGS
 from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp, requirements
 from tests.cluster.kubeflow.ended import Ended, connected
+from tests.cluster.kubeflow.runs import PIPELINE_SECONDS
 from tests.cluster.kubeflow.trainings import KINDS, granted
 from tests.looks import browser as looks
 from tests.looks.browser import Browser
@@ -30,7 +31,6 @@ from tests.looks.pages import framed, markdown
 from tests.looks.test_pages import look
 
 ROOT = Path(__file__).parents[3]
-SECONDS = 900
 JOB = re.compile(r"\bjob (\S+): ParameterServerStrategy")
 
 
@@ -45,7 +45,7 @@ class Command:
     @functools.cached_property
     def ended(self) -> tuple[Ended, str, str]:
         """The run that it has made, and what it has printed, when both have ended."""
-        told, said = self.process.communicate(timeout=SECONDS)
+        told, said = self.process.communicate(timeout=PIPELINE_SECONDS)
         number = re.search(r"^run (\S+) is started: ", said, re.MULTILINE)
         assert number, said
         with connected(self.pipelines) as client:
@@ -83,17 +83,22 @@ def commands(
     words = {
         "mnist": ["mnist", f"--param=image_name={our_image}", *sizes],
         "own_image": ["own_image", f"--param=base_image={registry}/{our_image}", *place, *sizes],
+        "as_typed": ["mnist"],
         "census": ["census"],
+        "cifar10": ["cifar10_allreduce", "--param=num_epochs=4"],
         "sweep": ["sweep"],
         "failing": ["mnist", "--set=convert.source=/nowhere"],
     }
     given = dict[str, Command]()
-    known_by_token = by_token(pipelines, tmp_path_factory.mktemp("token"))
+    others = {
+        "mnist": {**pipelines.environment(), "KFP_DISABLE_EXECUTION_CACHING_BY_DEFAULT": "true"},
+        "failing": by_token(pipelines, tmp_path_factory.mktemp("token")),
+    }
     with granted(pipelines):
         for called, (name, *options) in words.items():
             process = subprocess.Popen(
                 [sys.executable, ROOT / "pipelines" / f"{name}.py", "--engine=kfp", *options],
-                env=known_by_token if called == "failing" else pipelines.environment(),
+                env=others.get(called) or pipelines.environment(),
                 cwd=tmp_path_factory.mktemp(called),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -110,7 +115,7 @@ def commands(
 
 @pytest.fixture(scope="module")
 def mnist(commands: dict[str, Command]) -> Ended:
-    """Trained on pods."""
+    """Trained on pods; nothing of it is another's of the same images, taken from the cache."""
     return commands["mnist"].succeeded()
 
 
@@ -201,7 +206,7 @@ def test_a_table_read_from_s3_is_drawn_and_asks_for_nothing(
 
 
 def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themselves(mnist: Ended) -> None:
-    [pod] = mnist.pods("train")
+    pod = mnist.pods("train")[-1]
     assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in mnist.said(pod))
     [model] = mnist.artifacts("train", "system.Model")
     assert f"{model.key}/model.keras" in mnist.pipelines.store.keys(f"{model.key}/")
@@ -214,6 +219,18 @@ def _is_the_jobs(found: Any) -> bool:
     return str(found["metadata"]["name"]).startswith("elasticdl-")
 
 
+def test_the_command_as_it_is_typed_first_trains_with_processes_of_the_step(
+    commands: dict[str, Command],
+) -> None:
+    """It is given no parameter."""
+    run = commands["as_typed"].succeeded()
+    assert accuracy(run, "train") > 0.5
+    assert accuracy(run, "evaluate") > 0.5
+    pod = run.pods("train")[-1]
+    said = run.said(pod)
+    assert any(line.endswith("2 workers, 1 parameter server, on process") for line in said), said
+
+
 def test_the_pipeline_that_builds_its_image_trains_and_evaluates_in_it(
     pipelines: kfp.Kfp, commands: dict[str, Command]
 ) -> None:
@@ -222,10 +239,10 @@ def test_the_pipeline_that_builds_its_image_trains_and_evaluates_in_it(
     [build] = run.pods("build-image")
     [made] = re.findall(rf"the image is ({registry}/me/digits@sha256:\w{{64}}): ", "\n".join(run.said(build)))
     for step in ("train", "evaluate"):
-        [pod] = run.pods(step)
+        pod = run.pods(step)[-1]
         images = {each["name"]: each["image"] for each in pod["spec"]["containers"]}
         assert images["main"] == made
-    [pod] = run.pods("train")
+    pod = run.pods("train")[-1]
     assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in run.said(pod))
     assert accuracy(run, "evaluate") > 0.5
 
@@ -241,8 +258,20 @@ def test_p7_the_census_pipeline_succeeds_and_each_person_of_its_test_has_a_predi
     assert judged.figures["records"] > 0
     assert used.figures["records"] == judged.figures["records"]
     assert pipelines.store.keys(f"{used.key}/")
-    [pod] = run.pods("train")
+    pod = run.pods("train")[-1]
     assert any("2 workers, 2 parameter servers, on process" in line for line in run.said(pod))
+
+
+def test_p7_images_are_trained_on_by_workers_that_sum_their_gradients(commands: dict[str, Command]) -> None:
+    run = commands["cifar10"].succeeded()
+    [trained] = run.artifacts("train", "system.Metrics")
+    assert (trained.figures["records"], trained.figures["most_workers"]) == (4 * 400, 2)
+    [judged] = run.artifacts("evaluate", "system.Metrics")
+    assert judged.figures["records"] == 100
+    pod = run.pods("train")[-1]
+    said = "\n".join(run.said(pod))
+    assert re.search(r"AllreduceStrategy, 2 workers, .*on process$", said, re.MULTILINE), said
+    assert re.search(r"world \d+: 2 workers train together", said), said
 
 
 def test_p7_the_trainings_of_the_sweep_run_beside_each_other_and_the_best_is_named(

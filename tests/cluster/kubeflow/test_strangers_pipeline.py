@@ -18,10 +18,9 @@ from elasticdl_components import clean_up, convert, evaluate, train
 from elasticdl_components.store import open_store
 from tests.cluster.kit import kfp, kfp_services
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import started
+from tests.cluster.kubeflow.runs import PIPELINE_SECONDS, started
 
 PYTHON = "python:3.11"  # the pipeline says which
-SECONDS = 600
 SEEDS = [1, 2]
 ROWS = 500
 SCHEMA = "a:float,b:float,good:int"
@@ -238,7 +237,7 @@ def runs(pipelines: kfp.Kfp, plain_image: str, pool: str, models: None) -> Runs:
     with connected(pipelines) as client:
         create = client.create_run_from_pipeline_func
         return {
-            each: started(pipelines, functools.partial(create, each(plain_image)))
+            each: started(pipelines, client, functools.partial(create, each(plain_image)))
             for each in (stranger, absent_model, broken_loss)
         }
 
@@ -263,7 +262,7 @@ def last_words(pod: Any) -> str:
 def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_training_is_never_cached(
     pipelines: kfp.Kfp, client: Client, plain_image: str, pool: str, runs: Runs
 ) -> None:
-    first = Ended.of(pipelines, client, runs[stranger], SECONDS)
+    first = Ended.of(pipelines, client, runs[stranger], PIPELINE_SECONDS)
     assert first.state == "SUCCEEDED", first.report()
     assert_each_seed_was_trained_and_judged(first)
     [compared] = first.artifacts("compare", "system.Metrics")
@@ -272,7 +271,7 @@ def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_training_is
     assert_pods_are_as_asked(first, pool)
 
     create = functools.partial(client.create_run_from_pipeline_func, stranger(plain_image))
-    again = Ended.of(pipelines, client, started(pipelines, create), SECONDS)
+    again = Ended.of(pipelines, client, started(pipelines, client, create), PIPELINE_SECONDS)
     assert again.state == "SUCCEEDED", again.report()
     assert_each_seed_was_trained_and_judged(again)
     for task in ("measure", "convert"):
@@ -309,7 +308,7 @@ def assert_pods_are_as_asked(run: Ended, pool: str) -> None:
 def test_a_model_that_is_not_there_fails_each_attempt_and_the_run_with_the_reason_as_last_line(
     pipelines: kfp.Kfp, client: Client, runs: Runs
 ) -> None:
-    run = Ended.of(pipelines, client, runs[absent_model], SECONDS)
+    run = Ended.of(pipelines, client, runs[absent_model], PIPELINE_SECONDS)
     assert run.state == "FAILED", run.report()
     assert run.states("train") == ["FAILED"]
     attempts = run.pods("train")
@@ -326,7 +325,7 @@ def test_a_model_that_is_not_there_fails_each_attempt_and_the_run_with_the_reaso
 def test_a_loss_that_raises_fails_the_run_and_the_log_says_where_curves_are(
     pipelines: kfp.Kfp, client: Client, runs: Runs
 ) -> None:
-    run = Ended.of(pipelines, client, runs[broken_loss], SECONDS)
+    run = Ended.of(pipelines, client, runs[broken_loss], PIPELINE_SECONDS)
     assert run.state == "FAILED", run.report()
     assert run.states("train") == ["FAILED"]
     assert not run.pods("evaluate")

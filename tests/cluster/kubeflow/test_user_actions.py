@@ -5,6 +5,7 @@ The rows of `docs/kubeflow_actions.md` come from here. The runs of several tests
 train, slowly, until their test comes.
 """
 
+import functools
 import shutil
 import uuid
 from typing import Any, NamedTuple
@@ -16,9 +17,12 @@ from elastic_runtime.ps import checkpoint
 from tests.cluster.kit import kfp
 from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
-from tests.cluster.kubeflow.test_kubeflow_pipelines import RUN_SECONDS
+from tests.cluster.kubeflow.runs import answered, told
 from tests.cluster.kubeflow.trainings import (
     FOLDER,
+    GONE_SECONDS,
+    PACE,
+    SECONDS,
     TrainingPipeline,
     TrainingRun,
     Workplace,
@@ -26,10 +30,8 @@ from tests.cluster.kubeflow.trainings import (
     shared,
 )
 
-PACE = 0.6  # a record: an epoch takes longer than what is done to it
-WRITING_PACE = 0.01
+WRITING_PACE = 0.04
 WRITING_EPOCHS = 1000
-GONE_SECONDS = 120
 ORPHANED_SECONDS = 10
 BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
 MENDED, SEVERAL, FIXED, DELETED, ARCHIVED = "mended", "several", "fixed", "deleted", "archived"
@@ -100,6 +102,7 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
 ) -> None:
     """A run, its clone, and two that a recurring run has started one over the other."""
     pipeline, first = begun[SEVERAL]
+    first.until_training()
     clone = first.clone()
     experiment = client.create_experiment("recurring").experiment_id
     recurring = client.create_recurring_run(
@@ -114,7 +117,7 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
         until(
             lambda: len(recurring_runs(client, recurring)) >= 2,
             what="the recurring run has two runs",
-            seconds=RUN_SECONDS,
+            seconds=SECONDS,
         )
     finally:
         client.disable_recurring_run(recurring)
@@ -122,8 +125,12 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
     assert len(runs) == 4  # not more at once than it may have
     for run in runs:
         run.until_training()
-    pods_of = [{pod["metadata"]["uid"] for pod in run.pods().values()} for run in runs]
-    assert sum(map(len, pods_of)) == len(set().union(*pods_of)) == 8
+    for run in runs:
+        run.assert_it_goes_on()
+    pods_of = [run.uids() for run in runs]
+    for named in pods_of:
+        assert {name.rstrip("0123456789") for name in named} == {"ps-", "worker-"}
+    assert sum(map(len, pods_of)) == len({uid for named in pods_of for uid in named.values()})
     rows = [
         table.action(what, run)
         for what, run in zip(
@@ -152,10 +159,12 @@ def test_two_runs_that_are_given_one_job_do_not_share_it(
     first.until_training()
     before = first.uids()
     second = pipeline.start()
+    first.assert_it_goes_on()
     assert second.ends() == "FAILED", second.report()
     said = f"a job of this name is there already, in {first.workflow()}"
     assert said in second.log(), second.report()
     assert first.uids() == before
+    first.assert_it_goes_on()
     row = table.action("two runs at once with the same `job_name`: the first", first)
     pipeline.pace(0)
     assert first.ends() == "SUCCEEDED", first.report()
@@ -169,14 +178,17 @@ def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_go
     deleted, (kept, archived) = begun[DELETED].run, begun[ARCHIVED]
     for run in (deleted, archived):
         run.until_training()
+    deleted.assert_it_goes_on()
     row = table.action("Delete, while it trains", deleted)
     deleted.delete()
     row.over("nothing: it is gone", "ended", seconds=GONE_SECONDS)
-    assert deleted.run_id not in {each.run_id for each in client.list_runs(page_size=100).runs}
+    listed = answered(functools.partial(client.list_runs, page_size=100)).runs
+    assert deleted.run_id not in {each.run_id for each in listed}
 
+    archived.assert_it_goes_on()
     row = table.action("Archive of its experiment, while it trains", archived)
-    client.archive_experiment(client.get_run(archived.run_id).experiment_id)
-    assert client.get_run(archived.run_id).storage_state == "ARCHIVED"
+    client.archive_experiment(told(client, archived.run_id).experiment_id)
+    assert told(client, archived.run_id).storage_state == "ARCHIVED"
     kept.pace(0)
     assert archived.ends() == "SUCCEEDED", archived.report()
     archived.assert_each_record_is_done_once()
@@ -216,11 +228,12 @@ def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
                 until(is_writing, what="the next is being written", seconds=60)
 
     first, *later = pipelines
-    runs = {first: pipelines[first].start()}
+    runs = {first: pipelines[first].start(at_once=True)}
     terminate(runs[first], first, table)
     runs |= {when: pipelines[when].start() for when in later}
     for when in later:
         moment(when, runs[when])
+        runs[when].assert_it_goes_on()
         terminate(runs[when], when, table)
     newest = checkpoint.newest(checkpoints)
     assert newest is not None
@@ -248,14 +261,17 @@ def test_a_run_without_a_clean_up_goes_on_when_it_is_retried_and_ends_by_itself_
         run.until_training()
     before = retried.uids()
     killed = retried.step_uids()
+    for run in (ended, retried, forsaken):
+        run.assert_it_goes_on()
     row = table.action(f"Terminate, without `clean_up`, with `orphan_timeout={ORPHANED_SECONDS}`", ended)
     ended.terminate()
     for run in (retried, forsaken):
         run.kill_step()
-    for run in (ended, retried, forsaken):
+    assert retried.ends() == "FAILED", retried.report()
+    retried.retry()
+    for run in (ended, forsaken):
         assert run.ends() == "FAILED", run.report()
 
-    retried.retry()
     ended.until_nothing_is_left(ORPHANED_SECONDS + GONE_SECONDS)  # the step has taken all with it
     row.ended("FAILED", "ended")
     given["ended"].pace(0)

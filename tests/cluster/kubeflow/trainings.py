@@ -8,6 +8,7 @@ on the task.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -24,27 +25,27 @@ from typing import Any
 import yaml
 from kfp import Client, compiler, dsl, kubernetes
 from kfp_server_api import ApiException
+from urllib3.exceptions import HTTPError
 
 from components import clean_up, train
 from elastic_runtime.steps.job_name import job_name
 from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp
-from tests.cluster.kit.commands import until
-from tests.cluster.kubeflow.runs import pods as all_pods
-from tests.cluster.kubeflow.runs import started
+from tests.cluster.kubeflow import runs
 from tests.process.job.harness import ZOO, write_data
 
 RECORDS = 1200
-SECONDS = 600.0
-LOOK = 0.3
+PACE = 2.4
+"""A record that is held: an epoch takes three quarters of an hour, however busy the machine is meanwhile."""
+SECONDS = runs.SECONDS
+GONE_SECONDS = 120
+"""Within which nothing of a job shall be left."""
+LOOK = runs.LOOK
 FOLDER = "/job"
 ACCOUNT = "pipeline-runner"
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 RIGHTS = ("elasticdl-rbac.yaml", "elasticdl-steps-rbac.yaml")
 KINDS = "pods,services,configmaps,secrets,persistentvolumeclaims"
-ENDED = {"SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"}
-DONE = {"Succeeded", "Failed", "Error"}  # as Argo calls what KFP does
-PUT_AWAY = "workflows.argoproj.io/completed"
 STEP = b"kfp.dsl.executor_main"
 
 
@@ -98,7 +99,7 @@ class TrainingPipeline:
             "model_def": "tiny.custom_model",
             "training_data": f"{FOLDER}/data",
             "envs": f"TINY_PACE={FOLDER}/{name}/pace",
-            "minibatch_size": 16,
+            "minibatch_size": 4,  # at PACE the first is done in seconds
             "num_minibatches_per_task": 1,
             "num_workers": 1,
             **{f"{role}_resource_request": RESOURCES[role] for role in ("worker", "ps")},
@@ -134,14 +135,16 @@ class TrainingPipeline:
         beside.write_text(str(seconds) if seconds else "")
         beside.rename(self.folder / "pace")
 
-    def start(self, *, experiment: str | None = None) -> TrainingRun:
-        """What "Create run" does."""
-        run = started(
-            self.place.pipelines,
-            lambda: self.place.client.create_run_from_pipeline_package(
-                str(self.package), run_name=self.name, experiment_name=experiment
-            ),
+    def start(self, *, experiment: str | None = None, at_once: bool = False) -> TrainingRun:
+        """What "Create run" does; `at_once`: it may be that KFP has not heard yet that the run goes on."""
+        client = self.place.client
+        create = functools.partial(
+            client.create_run_from_pipeline_package,
+            str(self.package),
+            run_name=self.name,
+            experiment_name=experiment,
         )
+        run = runs.started(self.place.pipelines, client, create, at_once=at_once)
         return self.place.run(run, job=self.job)
 
 
@@ -156,7 +159,7 @@ class TrainingRun:
 
     def state(self) -> str:
         """As the page has it."""
-        return str(self.place.client.get_run(self.run_id).state)
+        return str(runs.told(self.place.client, self.run_id).state)
 
     def step_pods(self) -> list[Any]:
         """Of all attempts at the training, as long as they are there, the oldest first."""
@@ -207,6 +210,12 @@ class TrainingRun:
         [state] = [each["state"] for each in containers if each["name"] == "main"]
         return str(state["terminated"]["reason"])
 
+    def is_over(self, uid: str) -> bool:
+        """Whether the step's container in this pod has ended, or the pod is gone."""
+        made = [each for each in self.step_pods() if each["metadata"]["uid"] == uid]
+        containers = (each for pod in made for each in pod["status"].get("containerStatuses", []))
+        return all("terminated" in each["state"] for each in containers if each["name"] == "main")
+
     def verdict(self) -> str:
         """The last line of the training itself."""
         return re.findall(r"job \S+ (?:succeeded|failed|stopped): .*", self.log())[-1]
@@ -237,8 +246,14 @@ class TrainingRun:
         return str(said[0])
 
     def until_training(self) -> None:
-        """Wait until a record is done."""
+        """Wait until a record is done, and others are not."""
         self.until_said(r"epoch \d+ of \d+, [1-9][\d ]* of")
+        self.assert_it_goes_on()
+
+    def assert_it_goes_on(self) -> None:
+        """What is done to a job that has ended shows nothing."""
+        assert self.living(), f"the job has ended by itself\n{self.report()}"
+        assert not self._ended(), f"the run has ended by itself\n{self.report()}"
 
     def until_again(self, but: set[str], pattern: str, seconds: float = SECONDS) -> None:
         """Wait until a pod of the step other than these, by their uids, has written that.
@@ -285,7 +300,7 @@ class TrainingRun:
         described = [f"run {self.run_id}: {self._shown()}", f"left: {self.left()}"]
         described += [f"--- {name}\n{self._tail(f'elasticdl-{self.job}-{name}')}" for name in self.pods()]
         steps = [f"--- step\n{self._tail(pod['metadata']['name'], 'main')}" for pod in self.step_pods()]
-        return "\n".join([*described, *steps, all_pods(self.place.pipelines, self.run_id)])
+        return "\n".join([*described, *steps, runs.pods(self.place.pipelines, self.run_id)])
 
     # What befalls it
 
@@ -294,17 +309,13 @@ class TrainingRun:
         self.place.client.terminate_run(self.run_id)
 
     def retry(self) -> None:
-        """What "Retry" does, when Argo has done with the run; KFP's client has no word of its own for it.
-
-        A second too early, Argo forgets the run: docs/known-issues.md.
-        """
-        until(self._is_put_away, what="Argo has done with the run", seconds=SECONDS)
-        self.place.client._run_api.run_service_retry_run(self.run_id)
+        """What "Retry" does, when Argo and KFP have done with the run."""
+        runs.retry(self.place.pipelines, self.place.client, self.run_id)
 
     def clone(self) -> TrainingRun:
         """What "Clone run" does: another one of what this one is made of."""
         client = self.place.client
-        told = client.get_run(self.run_id)
+        told = runs.told(client, self.run_id)
         again = type(told)(
             display_name=f"Clone of {told.display_name}",
             experiment_id=told.experiment_id,
@@ -312,7 +323,8 @@ class TrainingRun:
             pipeline_version_reference=told.pipeline_version_reference,
             runtime_config=told.runtime_config,
         )
-        return self.place.run(str(client._run_api.run_service_create_run(again).run_id))
+        create = functools.partial(client._run_api.run_service_create_run, again)
+        return self.place.run(runs.started(self.place.pipelines, client, create))
 
     def delete(self) -> None:
         """What "Delete" does."""
@@ -332,33 +344,19 @@ class TrainingRun:
         assert killed, f"no process is the step's\n{self.report()}"
 
     def _ended(self) -> str:
-        """The state in which the run has ended, once Argo says so, too.
-
-        When a run is retried, KFP may hear once more how it had ended before.
-        """
-        selector = f"pipeline/runid={self.run_id}"
-        phases = [
-            each.get("status", {}).get("phase")
-            for each in self._namespace.get("workflows", "-l", selector)["items"]
-        ]
-        return found if {*phases} <= DONE and (found := self.state()) in ENDED else ""
-
-    def _is_put_away(self) -> bool:
-        """Whether Argo has marked its pods, which is the last that it does."""
-        found = self._namespace.get("pods", "-l", f"pipeline/runid={self.run_id}")["items"]
-        return all(each["metadata"]["labels"].get(PUT_AWAY) == "true" for each in found)
+        return runs.end(self.place.pipelines, self.place.client, self.run_id)
 
     def _of_the_job(self, kinds: str) -> list[Any]:
         return list(self._namespace.get(kinds, "-l", f"elasticdl_job_name={self.job}")["items"])
 
     def _tail(self, pod: str, container: str = "") -> str:
-        return self._namespace.log(pod, container, lines=25)
+        return self._namespace.tail(pod, container, lines=25)
 
     def _shown(self) -> str:
         try:
-            told = self.place.client.get_run(self.run_id)
-        except ApiException as problem:
-            return str(problem.reason)
+            told = runs.told(self.place.client, self.run_id)
+        except (ApiException, HTTPError) as problem:
+            return str(problem)
         tasks = (told.run_details and told.run_details.task_details) or []
         return f"{told.state} {told.error or ''} {[(task.display_name, task.state) for task in tasks]}"
 
@@ -390,9 +388,8 @@ def granted(pipelines: kfp.Kfp) -> Iterator[None]:
         yield
     finally:
         for each in objects:
-            pipelines.namespace.kubectl(
-                "delete", "--ignore-not-found", each["kind"], each["metadata"]["name"]
-            )
+            words = ("delete", "--ignore-not-found", each["kind"], each["metadata"]["name"])
+            pipelines.cluster.again(functools.partial(pipelines.namespace.kubectl, *words))
 
 
 @contextmanager
@@ -424,5 +421,6 @@ def shared(pipelines: kfp.Kfp, folder: Path, name: str) -> Iterator[Path]:
 def recurring_runs(client: Client, recurring: str) -> list[str]:
     """The ids of all runs that a recurring run has started."""
     asked = {"predicates": [{"key": "recurring_run_id", "operation": "EQUALS", "string_value": recurring}]}
-    found = client.list_runs(page_size=50, filter=json.dumps(asked)).runs or []
+    ask = functools.partial(client.list_runs, page_size=50, filter=json.dumps(asked))
+    found = runs.answered(ask).runs or []
     return [str(each.run_id) for each in found]

@@ -14,7 +14,7 @@ from elastic_runtime.spec.job import JobSpec
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", " ")
 LINES = [words for line in SHELL.splitlines() if (words := shlex.split(line, comments=True))]
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -51,8 +51,26 @@ def test_the_options_of_the_readme_exist():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_links_to_is_there(page):
-    links = re.findall(r"\]\(([^)#]+)", page.read_text())
-    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    assert [link for link in links if "://" not in link and not is_there(page, link)] == []
+
+
+def is_there(page, link):
+    """What is linked, and the head in it that is meant."""
+    name, _, anchor = link.partition("#")
+    meant = page.parent / name if name else page
+    return meant.exists() and (not anchor or anchor in anchors(meant))
+
+
+def anchors(page):
+    """Those that a page has for its heads, as GitHub makes them."""
+    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for head in re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.append(anchor)
+    return found
 
 
 @pytest.mark.tensorflow
