@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from textwrap import indent
 
 import click
 
 from elastic_runtime.image.choice import image_for
+from elastic_runtime.master.in_cluster import pods_to_come
 from elastic_runtime.observe import figures
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.platform.kubernetes.api import Api
@@ -71,7 +73,7 @@ def _with_image(asked: JobSpec, *, build: bool) -> JobSpec:
 
 def _show(asked: JobSpec, blueprint: Blueprint) -> int:
     objects = by_hand(blueprint)
-    text = to_json(objects) if asked.dry_run_format == "json" else _head(blueprint) + to_yaml(objects)
+    text = to_json(objects) if asked.dry_run_format == "json" else _commented(blueprint, to_yaml(objects))
     if asked.yaml:
         write_atomically(Path(asked.yaml), text)
         say(f"the job's manifests are in {asked.yaml}; nothing was made")
@@ -80,8 +82,8 @@ def _show(asked: JobSpec, blueprint: Blueprint) -> int:
     return 0
 
 
-def _head(blueprint: Blueprint) -> str:
-    """What comes of the objects that are shown once they are applied, as a comment."""
+def _commented(blueprint: Blueprint, objects: str) -> str:
+    """With what comes of them once they are applied: in words before, and after them as pods."""
     spec = blueprint.spec
     servers = figures.plural(spec.num_ps_pods or 0, "parameter server")
     pods = f"{servers} and up to {figures.plural(spec.num_workers, 'worker')}"
@@ -89,6 +91,9 @@ def _head(blueprint: Blueprint) -> str:
         "# `kubectl apply -f` of this begins the job; manifests/elasticdl-rbac.yaml has the rights for it.\n"
         f"# Its master makes the pods of {pods}, and in the place of\n"
         "# Secret and Services its own: so the token is in no file, and all of it goes with the job.\n"
+        f"{objects}"
+        "# What the master makes of pods when it begins:\n"
+        "#\n" + indent(to_yaml(blueprint.pod(pod) for pod in pods_to_come(spec)), "# ")
     )
 
 

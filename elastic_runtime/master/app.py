@@ -351,7 +351,7 @@ class Master:
             job=self._spec.job_name,
             role=start.role,
             index=start.index,
-            command=command(self._spec, start, self._surroundings),
+            command=command(self._spec, start, self._surroundings.place),
             env={**envs(self._spec.envs), "ELASTICDL_TOKEN": self._token},
             relaunched_because=start.relaunched_because,
         )

@@ -16,11 +16,14 @@ import functools
 import logging
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.master import prepare
+from elastic_runtime.master.commands import Place, command
+from elastic_runtime.master.fleet import StartPod
 from elastic_runtime.master.journal import FileStore, Store
 from elastic_runtime.master.surroundings import Surroundings
 from elastic_runtime.platform.kubernetes import belongings, labels
@@ -36,7 +39,7 @@ from elastic_runtime.platform.kubernetes.objects import (
     workflow_of,
 )
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
-from elastic_runtime.platform.pods import Role, pod_name
+from elastic_runtime.platform.pods import PodSpec, Role, pod_name
 from elastic_runtime.rpc.token import token_from_environment
 from elastic_runtime.spec.job import JobSpec
 
@@ -76,11 +79,25 @@ def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
         token=token,
         listen=EVERYWHERE,
         host=own_address,
+        place=_place(spec),
+        successor_on_signal=True,
+        forget=functools.partial(_let_go, api, blueprint.spec, keep=in_step),
+    )
+
+
+def pods_to_come(spec: JobSpec) -> Iterator[PodSpec]:
+    """Those that the master of a job asks for as it begins, as far as it is known before."""
+    for role, count in ((Role.PS, spec.num_ps_pods or 0), (Role.WORKER, spec.num_workers)):
+        for index in range(count):
+            start = StartPod(pod_name(spec.job_name, role, index), role, index)
+            yield PodSpec(start.name, spec.job_name, role, index, command(spec, start, _place(spec)))
+
+
+def _place(spec: JobSpec) -> Place:
+    return Place(
         address=f"{pod_name(spec.job_name, Role.MASTER)}:{PORTS[Role.MASTER]}",
         python="python",
         ps_options=(f"--host={EVERYWHERE}", f"--port={PORTS[Role.PS]}"),
-        successor_on_signal=True,
-        forget=functools.partial(_let_go, api, blueprint.spec, keep=in_step),
     )
 
 

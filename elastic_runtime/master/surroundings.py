@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastic_runtime.master import prepare
+from elastic_runtime.master.commands import Place
 from elastic_runtime.master.journal import FileStore, Store
 from elastic_runtime.platform.pods import Platform
 from elastic_runtime.platform.process.platform import ProcessPlatform
@@ -36,12 +37,8 @@ class Surroundings:
     """Where the master listens."""
     host: str
     """Where others reach what it serves."""
-    address: str
-    """Where pods find the master, and its successor: `host:port`, or `@file` that holds it."""
-    python: str
-    """What runs a pod's program."""
-    ps_options: tuple[str, ...] = ()
-    """Where parameter servers listen, and are reached."""
+    place: Place
+    """Of the pods."""
     successor_on_signal: bool = False
     """A signal to end is not the user's wish to end the job: another master will go on with it."""
     again_after_sigterm: bool = False
@@ -59,7 +56,6 @@ def on_this_machine(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
         token=prepare.token(folder, by_hand=spec.num_workers == 0),
         listen=LOOPBACK,
         host=LOOPBACK,
-        address=f"@{(folder / prepare.ADDRESS_FILE).absolute()}",
-        python=sys.executable,
+        place=Place(address=f"@{(folder / prepare.ADDRESS_FILE).absolute()}", python=sys.executable),
         again_after_sigterm=in_step,
     )

@@ -9,6 +9,7 @@ from elastic_runtime.cli.main import main
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.job import JobSpec
+from tests.unit.platform.kubernetes.plans import TUTORIAL
 
 JOB = (
     *("train", "--job_name=j", "--image_name=registry/m:1", "--model_zoo=/zoo", "--model_def=m.model"),
@@ -43,6 +44,21 @@ def test_every_object_but_the_pods_that_the_master_makes_is_shown_to_be_applied(
     assert listed == applied(text)
     head = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     assert "Its master makes the pods of 2 parameter servers and up to 2 workers" in head
+
+
+def test_the_pods_that_the_master_makes_are_shown_as_comments(capsys, tmp_path):
+    (tmp_path / "spec.py").write_text(TUTORIAL)
+    priority = ("--worker_pod_priority=high=0.5", f"--cluster_spec={tmp_path / 'spec.py'}")
+    _, text = shown(capsys, "--dry_run", "-o", "yaml", *priority).split("when it begins:\n")
+    pods = applied("".join(line[2:] for line in text.splitlines(keepends=True)))
+    assert [each["metadata"]["name"] for each in pods] == [
+        f"elasticdl-j-{name}" for name in ("ps-0", "ps-1", "worker-0", "worker-1")
+    ]
+    assert [each["spec"]["priorityClassName"] for each in pods] == ["high", "high", "high", "low"]
+    assert all(each["spec"]["tolerations"][0]["key"] == "mycluster.com/app-pool" for each in pods)
+    words = pods[-1]["spec"]["containers"][0]["command"]
+    assert words[:3] == ["python", "-m", "elastic_runtime.worker"]
+    assert "--master_addr=elasticdl-j-master:50001" in words
 
 
 def test_the_token_is_in_no_file_and_the_master_starts_without_one(capsys, tmp_path):
