@@ -222,12 +222,12 @@ def test_workers_without_parameter_servers_go_on_from_the_one_that_is_left(make_
     assert len({first, node, job.node_of("worker-1")}) == 3
     with table.row("AllReduce, the node of the oldest worker: lost", job) as row, faults.lost(cluster, node):
         row.said = job.until_said(r"pod elasticdl-j-worker-0 ended: node_lost.*")
-        job.until_said(r"worker elasticdl-j-worker-2 joined")
+        job.until_said(r"world \d+: 2 workers train together.* with worker-2")  # which has the model now
     for number, (how, fault) in enumerate(LOSSES.items(), 1):
         with table.row(f"AllReduce, the oldest worker: {how}", job) as row:
             fault(job, f"worker-{number}")
             row.said = job.until_said(rf"pod elasticdl-j-worker-{number} ended: .*")
-            job.until_said(rf"worker elasticdl-j-worker-{number + 2} joined")
+            job.until_said(rf"world \d+: 2 workers train together.* with worker-{number + 2}")
     with table.row("AllReduce, the master: deleted", job) as row:
         delete(job, "master")
         row.said = job.until_said(ANOTHER)
