@@ -1,4 +1,6 @@
-"""Pods without any volume, whose data and model are in an S3 store: they reach it with what the step has."""
+"""Pods without any volume, whose data and model are in an S3 store: they reach it with what the step has, and
+no pod's specification says what that is.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,19 @@ def step(cluster: Cluster, store: s3.Store, namespace: Namespace, tmp_path: Path
     for rights in (RIGHTS, MORE_RIGHTS):
         namespace.kubectl("apply", "-f", rights)
     image = builder.push(cluster, "pipelines")
-    address = f"http://{store.address}"
-    made = StepPod(namespace, tmp_path / "job", image, AWS_ENDPOINT_URL=address, **s3.CREDENTIALS)
+    store.configure(namespace)
+    made = StepPod(namespace, tmp_path / "job", image, AWS_ENDPOINT_URL=f"http://{store.address}")
+    made.env += [{"name": name, "valueFrom": reference(name)} for name in s3.CREDENTIALS]
     (made.folder / "out").mkdir()
     for place in (made.folder, made.folder / "out"):
         place.chmod(0o777)
     yield made
     made.close()
+
+
+def reference(key: str) -> dict[str, object]:
+    """What a pod's specification has in the place of the secret itself."""
+    return {"secretKeyRef": {"name": s3.SECRET, "key": key}}
 
 
 def test_workers_read_their_shards_from_the_store_and_one_writes_the_model_there(
@@ -60,6 +68,16 @@ def test_workers_read_their_shards_from_the_store_and_one_writes_the_model_there
         *("--minibatch_size=64", "--num_minibatches_per_task=8"),
         *(word for word in bound(RESOURCES) if not word.startswith("--master")),
     )
+    worker = step.until_pod(training, lambda: step.pods().get("worker-0"), "it has a worker", SECONDS)
+    [container] = worker.spec.containers
+    given = {each.name: each for each in container.env}
+    for name in s3.CREDENTIALS:
+        assert given[name].value is None
+        assert given[name].value_from.secret_key_ref.to_dict() == {
+            "name": s3.SECRET,
+            "key": name,
+            "optional": None,
+        }
     assert step.exit_code(training, SECONDS) == 0, f"{step.log(training)}\n{step.report()}"
     assert json.loads((step.folder / "out" / "metrics").read_text())["records"] == 6000
     assert f"{step.namespace.name}/model/model.keras" in store.keys(f"{step.namespace.name}/model/")
