@@ -124,14 +124,17 @@ def prepare() -> Path:
 
 def started(cluster: Cluster) -> Kfp:
     """That of this cluster, which ends with it."""
-    if not cluster.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "--output=name"):
-        programs = prepare()
+    is_new = not cluster.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "--output=name")
+    if is_new:
+        programs, began = prepare(), time.monotonic()
         places = kfp_services.start(cluster)
         _push_images(cluster, programs)
         Namespace.create(cluster, NAMESPACE)
         cluster.apply(*_objects(cluster, programs, places))
     deployments = ("deployment", "--all", f"--namespace={NAMESPACE}")
     cluster.wait("--for=condition=Available", *deployments, seconds=STARTS_WITHIN_SECONDS)
+    if is_new:
+        took.note("Kubeflow Pipelines in a cluster, ready", time.monotonic() - began)
     return Kfp(cluster, s3.started(cluster).of(kfp_services.BUCKET))
 
 
