@@ -30,7 +30,7 @@ from tests.cluster.kubeflow.trainings import (
     shared,
 )
 
-WRITING_PACE = 0.04
+WRITING_PACE = 0.02
 WRITING_EPOCHS = 1000
 ORPHANED_SECONDS = 10
 BACK = r"goes on where it was left: [1-9]\d* records done.*is back"
