@@ -61,6 +61,15 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Namespace:
     return made
 
 
+def test_a_master_goes_by_its_pods_account_whatever_its_client_went_by(
+    api: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(Api, "connect", lambda namespace, **how: asked.append((namespace, how)) or api)
+    in_cluster.in_a_pod(spec(force_use_kube_config_file=True))
+    assert asked == [("n", {})]
+
+
 def test_a_step_does_not_take_up_what_was_left_of_other_work(api: Namespace) -> None:
     in_cluster.in_a_pod(spec(training_data="/before"), in_step=True)
     with pytest.raises(InputError, match=r"--training_data=/before became /d \(.*clean_up") as refused:
