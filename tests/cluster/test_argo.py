@@ -234,6 +234,7 @@ def test_resources_of_a_step_are_named_as_those_of_a_jobs_pods(make_run) -> None
     run = converting(make_run(), **asked).submit()
     name = run.until(lambda: run.step_uids() and run.step_pod(), "the pod is there")
     containers = run.namespace.get("pod", name)["spec"]["containers"]
+    assert [each["name"] for each in containers] == ["main", "wait"]  # the latter looks once a second
     (main,) = (each["resources"] for each in containers if each["name"] == "main")
     given = {"cpu": "50m", "memory": "262144k", "ephemeral-storage": "1Mi", "nvidia.com/gpu": "1"}
     assert main == {"requests": given, "limits": {"nvidia.com/gpu": "1"}}
