@@ -21,7 +21,9 @@ from typing import Any
 
 from kubernetes import client, config
 
-from elastic_runtime.master.journal import replay
+from elastic_runtime.errors import ElasticError
+from elastic_runtime.master.journal import read_only, replay
+from elastic_runtime.master.prepare import JOURNAL_FILE
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.config_map import rows_of
 from elastic_runtime.platform.kubernetes.connection import Connection
@@ -34,6 +36,8 @@ LOOK = 0.1
 RECORDS = 1200
 RESOURCES = {"master": "cpu=50m,memory=256Mi", "ps": "cpu=50m,memory=512Mi", "worker": "cpu=100m,memory=1Gi"}
 LIMIT = "cpu=2,memory=2Gi"
+ON_A_VOLUME = "--run_dir=/job/run"
+"""The option of a job whose journal is a file, and not in the ConfigMap."""
 
 NOWHERE_AT_FIRST = """
 import uuid
@@ -83,7 +87,10 @@ class ClusterJob:
         if not (folder / "data").exists():
             write_data(folder / "data")
             shutil.copytree(ZOO, folder / "zoo")
-        self.output = folder / f"{name}.txt"
+        self.output, self.run = folder / f"{name}.txt", folder / "run"
+        if ON_A_VOLUME in options:
+            self.run.mkdir()
+            self.run.chmod(0o777)
         self.pace(0)
         self.command = [
             sys.executable,
@@ -164,17 +171,22 @@ class ClusterJob:
 
         A snapshot takes the place of what came before it: then there is nothing until the next shard.
         """
-        anchor = self.api.get_config_map(anchor_name(self.name))
-        if anchor is None:
-            return []
-        _, records = replay(rows_of(anchor))
-        found = [record for record in records if record[:2] == ["training", "Finished"]]
+        found = [record for record in self._journal() if record[:2] == ["training", "Finished"]]
         return [record[5] for record in found if not pod or record[2] == self.pod(pod)]
+
+    def _journal(self) -> list[Any]:
+        """What is in it since its snapshot, wherever it is kept."""
+        if self.run.exists():
+            with contextlib.suppress(ElasticError):  # it is being written
+                return read_only(self.run / JOURNAL_FILE)[1]
+        anchor = self.api.get_config_map(anchor_name(self.name))
+        return [] if anchor is None else [*replay(rows_of(anchor))[1]]
 
     def summary(self) -> dict[str, Any]:
         """What the present master has put on record, a second ago at most."""
-        path = f"/elasticdl/runs/{self.name}/summary.json"
-        said = self.namespace.kubectl("exec", self.pod("master"), "--", "cat", path, check=False)
+        folder = "/job/run" if self.run.exists() else f"/elasticdl/runs/{self.name}"
+        cat = ("cat", f"{folder}/summary.json")
+        said = self.namespace.kubectl("exec", self.pod("master"), "--", *cat, check=False)
         with contextlib.suppress(ValueError):  # the line may be cut, and the master not be there
             return dict(json.loads(said))
         return {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import math
 import os
 import re
 import subprocess
@@ -24,7 +23,7 @@ import pytest
 from elastic_runtime.cli.main import main
 from elastic_runtime.platform.kubernetes import patience
 from tests.cluster.fault_table import FaultTable, Row
-from tests.cluster.jobs import NOWHERE_AT_FIRST, SECONDS, SILENT_SECONDS, ClusterJob
+from tests.cluster.jobs import NOWHERE_AT_FIRST, ON_A_VOLUME, SECONDS, SILENT_SECONDS, ClusterJob
 from tests.cluster.kit import faults
 from tests.cluster.kit.namespace import Namespace
 
@@ -34,9 +33,10 @@ PACE, SLOW, SHARD = 0.04, 0.1, 16
 SMALL_SHARDS = "--num_minibatches_per_task=1"
 EPOCHS = 4  # twice as long as faults and their cures take on a machine at load 50
 PLENTY = f"--num_epochs={EPOCHS}"
-STILL_SECONDS = 10 if "ELASTICDL_WRITE_FAULTS" in os.environ else math.inf
+STILL_SECONDS = 10 if "ELASTICDL_WRITE_FAULTS" in os.environ else 120
 """As long as training may stand still when nothing of the workers' or parameter servers' is lost, where that
-is measured, for the page. Among other tests everything waits for the processor, for as long as it takes."""
+is measured, for the page. Among other tests everything waits for the processor, but not as long as for a
+master that nobody replaces."""
 ANOTHER = r"the master is lost \(.*\): another one goes on"
 
 
@@ -133,7 +133,11 @@ def test_a_master_that_is_lost_is_replaced_and_its_pods_go_on(make_job, table) -
 
 
 def test_a_lost_node_costs_what_was_on_it(make_job, cluster, table) -> None:
-    """A parameter server alone; then the master with it, which the next has to notice; then both workers."""
+    """A parameter server alone; then the master with it, which the next has to notice; then both workers.
+
+    The journal is on a volume, which the next master has, too. So work goes on while the API server is away,
+    too: shards are finished and given out, as short as they are.
+    """
     first, second, third = (node.name for node in cluster.nodes)
     rules = {
         "master_pod_spec": prefer(first, second),
@@ -141,7 +145,7 @@ def test_a_lost_node_costs_what_was_on_it(make_job, cluster, table) -> None:
         "worker_pod_spec": prefer(third, second),
     }
     options = ("--num_workers=2", PLENTY, SMALL_SHARDS, f"--cluster_spec_json={json.dumps(rules)}")
-    job = training(make_job(*options))
+    job = training(make_job(*options, ON_A_VOLUME))
     for node, expected in (
         (second, {"ps-0"}),
         (first, {"master", "ps-0"}),
@@ -159,7 +163,22 @@ def test_a_lost_node_costs_what_was_on_it(make_job, cluster, table) -> None:
                 row.said = job.until_said(r"pod \S+ ended: node_lost.*", times=said + len(there))
             again = {name for name in there if "worker" not in name}
             job.until(lambda again=again: again <= running(job), "all run again")
+    job.until(lambda: len(at_work(job)) == 2, "the workers are at work again")
+    with table.row("the API server: away for 20 s, the journal on a volume", job) as row:
+        with faults.api_server_stopped(cluster):
+            began = time.time()
+            with pytest.raises(subprocess.TimeoutExpired):
+                job.process.wait(20)
+            there = [moment for moment in job.accepted() if moment > began]
+        row.said = job.until_said(r"the API server of the cluster is away .*")
+    assert len(there) > 6, job.report()  # more than two workers had in hand
+    assert row.still < STILL_SECONDS, job.report()
     finish(job, table)
+
+
+def at_work(job: ClusterJob) -> list[str]:
+    """The workers that have finished a shard a moment ago."""
+    return [name for name in running(job) if name.startswith("worker") and job.accepted(name)]
 
 
 def running(job: ClusterJob) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import math
 import re
@@ -191,6 +192,25 @@ def test_an_image_that_does_not_exist_is_waited_for_and_then_given_up(make_pods,
     assert pod.cause is ExitCause.NEVER_STARTED
     assert "the image 127.0.0.1:1/no/such:image cannot be pulled" in pod.detail
     assert left == []
+
+
+def test_what_the_kubelet_itself_ends_or_cannot_begin_is_judged_by_its_word(make_pods):
+    """One pod writes more than its limit, and one is to run what there is not."""
+    world = make_pods(worker_resource_limit="cpu=1,memory=32Mi,disk=10Mi")
+    writes = "while true; do head -c 2000000 /dev/zero >>/tmp/much; sleep 0.1; done"
+
+    async def scenario(platform):
+        nothing = dataclasses.replace(world.spec(1, ""), command=("/no/such/program",))
+        ends = [asyncio.create_task(ended(platform, each.name)) for each in (world.spec(0, ""), nothing)]
+        for spec in (world.spec(0, writes), nothing):
+            await platform.start(spec)
+        return await asyncio.gather(*ends)
+
+    wrote, never = on(world, scenario)
+    assert wrote.cause is ExitCause.ERROR
+    assert wrote.detail.startswith("evicted by its node: it wrote more than its limit: ")
+    assert never.cause is ExitCause.NEVER_STARTED
+    assert "/no/such/program" in never.detail
 
 
 def test_a_pod_without_room_says_what_is_missing_and_starts_when_there_is_some(make_pods, cluster):

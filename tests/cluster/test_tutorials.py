@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kit import builder, faults
+from tests.cluster.kit import builder, faults, images
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
 from tests.cluster.kit.commands import run, until
 from tests.cluster.kit.namespace import Namespace
@@ -65,7 +65,11 @@ def demo_image(cluster: Cluster) -> str:
 
 
 def send_layers(cluster: Cluster, image: str) -> None:
-    """As they are; who pushes an image that stands on them need not compress them, which takes minutes."""
+    """As they are; who pushes an image that stands on them need not compress them, which takes minutes.
+
+    Most are there already, under another name.
+    """
+    images.copy(builder.push(cluster, "tensorflow"), f"{registry(cluster)}/elasticdl:seed")
     builder.buildah(
         "push", "--quiet", "--disable-compression", image, f"{registry(cluster)}/elasticdl:layers"
     )

@@ -110,9 +110,14 @@ def push(cluster: Cluster, target: str) -> str:
 
 
 def bring(image: str, name: str) -> None:
-    """Has a registry know an image by this name, if it does not yet."""
+    """Has a registry know an image by this name, if it does not yet; it may know it by that of a seed."""
     mark = buildah("images", "--quiet", "--no-trunc", image).strip()
-    if registry_images.mark_of(name) != mark:
+    known = [f"{name.partition('/')[0]}/{seed}" for seed in SEEDS]
+    if registry_images.mark_of(name) == mark:
+        return
+    if found := next((each for each in known if registry_images.mark_of(each) == mark), ""):
+        registry_images.copy(found, name)
+    else:
         with _turn("push"), tempfile.TemporaryDirectory(dir=_folder(), prefix="unfinished-") as folder:
             archive = Path(folder) / "image.tar"
             buildah("push", "--quiet", image, f"docker-archive:{archive}")

@@ -134,7 +134,7 @@ class ControlPlane:
             f"--kubeconfig={self._kubeconfig('argo', user=account, namespace='argo')}",
             f"--executor-image={self.site.registry}/{EXECUTOR}",
             "--executor-image-pull-policy=IfNotPresent",
-            env={"LEADER_ELECTION_DISABLE": "true", "DEFAULT_REQUEUE_TIME": "100ms"},
+            env={"LEADER_ELECTION_DISABLE": "true", "DEFAULT_REQUEUE_TIME": "10ms"},
         )
 
     def restart_argo(self) -> None:

@@ -111,6 +111,24 @@ def push_archive(archive: Path, name: str, mark: str) -> None:
     _send("PUT", f"{base}/manifests/{tag}", json.dumps(manifest).encode(), MANIFEST)
 
 
+def copy(source: str, name: str) -> None:
+    """Has an image of a registry bear another name there, too, for which nothing is sent."""
+    registry, _, rest = name.partition("/")
+    repository, _, tag = rest.rpartition(":")
+    there, _, tag_there = source.removeprefix(f"{registry}/").rpartition(":")
+    headers = {"Accept": MANIFEST}
+    with _open(
+        urllib.request.Request(f"http://{registry}/v2/{there}/manifests/{tag_there}", headers=headers),
+        timeout=ANSWER_SECONDS,
+    ) as answer:
+        content = answer.read()
+    manifest = json.loads(content)
+    base = f"http://{registry}/v2/{repository}"
+    for blob in [manifest["config"], *manifest["layers"]]:
+        _send("POST", f"{base}/blobs/uploads/?mount={blob['digest']}&from={there}", b"", "")
+    _send("PUT", f"{base}/manifests/{tag}", content, MANIFEST)
+
+
 def mark_of(name: str) -> str:
     """What the image was marked with when it was pushed as `name`; nothing if there is none."""
     registry, _, rest = name.partition("/")

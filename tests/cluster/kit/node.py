@@ -167,7 +167,8 @@ class Node:
             "enforceNodeAllocatable": [],
             "systemReserved": {"cpu": f"{reserved}m"},
             "nodeStatusUpdateFrequency": "2s",
-            "nodeLeaseDurationSeconds": 4,
+            "nodeStatusReportFrequency": "5m",  # what has not changed; that the node lives its lease tells
+            "nodeLeaseDurationSeconds": 12,  # renewed each fourth of that
         }
 
     def _proxy(self) -> dict[str, object]:
