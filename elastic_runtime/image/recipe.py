@@ -23,7 +23,7 @@ NO_PART_OF_A_MODEL = shutil.ignore_patterns(".git", ".venv", "__pycache__", "run
 USER = 1000
 
 _MARK = "# Written by `elasticdl zoo init`, which replaces a file with this first line, and no other."
-_INSTALLED = ("ps", "train", "kubernetes")
+_INSTALLED = ("ps", "train")
 _DOCKERFILE = f"""\
 {_MARK}
 FROM {{base}}

@@ -83,7 +83,7 @@ def test_a_fresh_clone_gets_everything_and_is_told_what_is_done(checkout):
     code, said, done = set_up(checkout)
     assert code == 0
     assert "-m venv .venv" in done
-    assert "-c constraints.txt -e .[train,allreduce,images,kubernetes,pipelines,s3,gs,dev]" in done
+    assert "-c constraints.txt -e .[train,allreduce,images,pipelines,s3,gs,dev]" in done
     assert f"-m {HOROVOD.replace('/', '.')}.build --install" in done
     assert "setup: making .venv with Python 3.11.9" in said
     assert "setup: installing" in said
