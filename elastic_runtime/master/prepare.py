@@ -77,6 +77,11 @@ def can_run(spec: JobSpec) -> None:
             "TensorFlow is not installed here, and workers on this machine need it",
             remedy="pip install 'elasticdl[train]'",
         )
+    if spec.training_data and spec.num_ps_pods and importlib.util.find_spec("numba") is None:
+        raise InputError(
+            "numba is not installed here, and parameter servers on this machine need it",
+            remedy="pip install 'elasticdl[ps]'",
+        )
 
 
 def folders_of_its_own(spec: JobSpec) -> list[Path]:

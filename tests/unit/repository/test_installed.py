@@ -161,6 +161,7 @@ LACKING = {
     "gcsfs": (("data", "inspect", "gs://b/x"), "gs:// needs a package that is not installed", "gs"),
     "Pillow": (("data", "convert", "pictures", "out", "--kind=images"), "images need Pillow", "images"),
     "TensorFlow": (HERE, "TensorFlow is not installed here", "train"),
+    "numba": ((*HERE, "--num_workers=0"), "numba is not installed here", "ps"),
 }
 
 
