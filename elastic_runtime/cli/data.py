@@ -74,15 +74,26 @@ def convert(as_json: bool, **options: Any) -> None:
 @click.argument("output")
 @click.option("--sample", is_flag=True, help="Take the 6 000 + 1 000 images that come with elasticdl.")
 @click.option("--source", default="", help="mnist.npz, or the folder of the original idx files.")
+@click.option(
+    "--url", envvar="MNIST_URL", show_envvar=True, help="A mirror to download it from, the very same file."
+)
 @_as_json
-def mnist(output: str, sample: bool, source: str, as_json: bool) -> None:
-    """Write MNIST to OUTPUT/train and OUTPUT/test: `image` (784 floats 0-255) and `label`."""
+def mnist(output: str, sample: bool, source: str, url: str | None, as_json: bool) -> None:
+    """Write MNIST to OUTPUT/train and OUTPUT/test: `image` (784 floats 0-255) and `label`.
+
+    Without --sample and --source it is downloaded, and kept where Keras keeps it.
+    """
     from elastic_runtime.data import mnist as digits
 
     if sample and source:
         raise InputError("--sample and --source exclude each other")
-    with _progress("converting") as progress:
-        results = digits.convert_mnist(output, digits.sample() if sample else source, progress)
+    with contextlib.ExitStack() as for_now:
+        if sample:
+            source = digits.sample()
+        elif not source:
+            source = for_now.enter_context(digits.published(url or digits.URL, _say))
+        progress = for_now.enter_context(_progress("converting"))
+        results = digits.convert_mnist(output, source, progress)
     for part, result in results.items():
         _show(f"{output}/{part}", result, as_json)
 
@@ -172,6 +183,10 @@ def _show(output: str, result: ConvertResult, as_json: bool) -> None:
         click.echo(f"{result.rejects} bad rows were skipped, see {result.rejects_file}")
 
 
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
 @contextlib.contextmanager
 def _progress(doing: str) -> Iterator[Progress]:
     """A bar on a terminal; otherwise now and then a line."""
@@ -195,7 +210,7 @@ def _lines(doing: str) -> Progress:
         nonlocal said
         if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
             said = time.monotonic()
-            click.echo(f"{doing}: {done}{f' of {total}' if total else ''} records", err=True)
+            _say(f"{doing}: {done}{f' of {total}' if total else ''} records")
 
     return progress
 
