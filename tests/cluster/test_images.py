@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,8 +101,8 @@ def configuration(image: str) -> dict[str, object]:
 
 
 @contextmanager
-def index() -> Iterator[tuple[str, list[str]]]:
-    """A package index that has nothing; its address, and what it is asked for."""
+def nothing() -> Iterator[tuple[str, list[str]]]:
+    """A web server that has nothing; its address, and what it is asked for."""
     asked: list[str] = []
 
     class Empty(http.server.BaseHTTPRequestHandler):
@@ -115,7 +116,7 @@ def index() -> Iterator[tuple[str, list[str]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/simple", asked
+        yield f"http://127.0.0.1:{server.server_port}", asked
         server.shutdown()
         thread.join()
 
@@ -189,11 +190,20 @@ def test_a_pod_of_any_user_runs_the_base_image(images: Images, namespace: Namesp
     assert "--ps_id" in told
 
 
-def test_gen_data_puts_mnist_into_the_image() -> None:
-    told = ran(
-        builder.build("tensorflow", GEN_DATA="yes"), "elasticdl", "data", "inspect", "/data/mnist/train"
-    )
+@pytest.mark.parametrize(("wish", "downloads"), [("yes", 1), ("sample", 0)])
+def test_gen_data_puts_mnist_into_the_image(wish: str, downloads: int) -> None:
+    """Which is told by what the mirror is asked for: it has nothing, and then the sample is taken for it."""
+    mnist = f"/{uuid.uuid4().hex}/mnist.npz"  # of no layer that an earlier test has left
+    with nothing() as (address, asked):
+        image = builder.build("tensorflow", GEN_DATA=wish, MNIST_URL=f"{address}{mnist}")
+    told = ran(image, "elasticdl", "data", "inspect", "/data/mnist/train")
+    buildah("rmi", image)
+    assert "6000 records" in told
     assert "tf.train.Example: image (float x 784), label (int x 1)" in told
+    assert asked == [mnist] * downloads
+
+
+def test_without_gen_data_an_image_has_none() -> None:
     assert ran(builder.build("tensorflow"), "ls", "/data") == ""
 
 
@@ -210,8 +220,8 @@ def test_a_base_image_with_tensorflow_keeps_its_own(tmp_path: Path) -> None:
 
 
 def test_an_extra_index_is_asked_for_packages() -> None:
-    with index() as (address, asked):
-        image = builder.build("sources", EXTRA_PYPI_INDEX=address)
+    with nothing() as (address, asked):
+        image = builder.build("sources", EXTRA_PYPI_INDEX=f"{address}/simple")
     buildah("rmi", image)
     assert "/simple/hatchling/" in asked
 

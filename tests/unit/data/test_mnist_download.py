@@ -58,6 +58,13 @@ def test_the_sample_and_a_file_that_is_there_ask_nobody(typed, tmp_path):
     assert server.asked == []
 
 
+def test_a_mirror_that_is_named_emptily_as_by_a_build_argument_is_none(typed, monkeypatch):
+    with web() as server:
+        monkeypatch.setattr(mnist, "URL", server.url)
+        monkeypatch.setenv("MNIST_URL", "")
+        assert typed()[0] == [3, 2]
+
+
 def test_a_mirror_is_named_by_an_option_or_by_the_environment(typed, kept, monkeypatch):
     with web() as server:
         assert typed(f"--url={server.url}")[0] == [3, 2]
