@@ -31,7 +31,10 @@ _MAY_NOT = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" '
     r'in API group "[^"]*" in the namespace "(?P<namespace>[^"]+)"'
 )
-_ASK_REMEDY = "ask for this right; manifests/elasticdl-rbac.yaml gives a job's master those that it needs"
+_ASK_REMEDY = (
+    "ask for this right; manifests/elasticdl-rbac.yaml gives a job's master those that it needs, "
+    "manifests/elasticdl-user-rbac.yaml whoever submits jobs"
+)
 _LOGIN_REMEDY = "log in to the cluster again; `kubectl get pods` tells when you are"
 _CERTIFICATE_REMEDY = "get the cluster's credentials anew; `kubectl get pods` tells when they fit"
 
