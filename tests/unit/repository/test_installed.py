@@ -11,10 +11,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import zipfile
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +20,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.unit.platform.kubernetes.small_server import small_server
 
 ROOT = Path(__file__).parents[3]
 TUTORIALS = [ROOT / "docs" / "tutorials" / name for name in ("local.md", "cloud.md")]
@@ -31,11 +31,11 @@ NAMED = re.compile(r"'(?:elasticdl|\.)\[([\w,]+)\]'")
 Typed = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def brought(program: metadata.Distribution, *extras: str) -> dict[str, metadata.Distribution]:
+def brought(program: metadata.Distribution) -> dict[str, metadata.Distribution]:
     """All that comes with a package, by name."""
     found: dict[str, metadata.Distribution] = {}
     seen = set()
-    open_ends = [(program, extra) for extra in ("", *extras)]
+    open_ends = [(program, "")]
     while open_ends:
         package, extra = open_ends.pop()
         for line in package.requires or []:
@@ -54,9 +54,10 @@ def brought(program: metadata.Distribution, *extras: str) -> dict[str, metadata.
 def link(package: metadata.Distribution, site: Path) -> None:
     """Each file, since a folder such as `google` is that of many packages."""
     for file in package.files or []:
-        if ".." not in file.parts and (here := Path(str(file.locate()))).exists():
-            (site / file).parent.mkdir(parents=True, exist_ok=True)
-            (site / file).symlink_to(here)
+        here, there = Path(str(file.locate())), site / file
+        if ".." not in file.parts and here.exists() and not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.symlink_to(here)
 
 
 @pytest.fixture(scope="module")
@@ -111,39 +112,10 @@ def test_a_job_on_kubernetes_is_shown(typed: Typed) -> None:
     ]
 
 
-class _AnEmptyNamespace(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        content = json.dumps({"metadata": {"resourceVersion": "1"}, "items": []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *words: object) -> None:
-        """Nothing is shown."""
-
-
-@pytest.fixture
-def kubeconfig(tmp_path: Path) -> Iterator[str]:
-    """That of a cluster in which nothing is."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _AnEmptyNamespace) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        cluster = {"server": f"http://127.0.0.1:{server.server_port}"}
-        written = {
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        (tmp_path / "kubeconfig").write_text(json.dumps(written))
-        yield str(tmp_path / "kubeconfig")
-        server.shutdown()
-        thread.join()
-
-
-def test_the_jobs_of_a_namespace_are_listed(typed: Typed, kubeconfig: str) -> None:
-    done = typed("job", "list", "-n", "n", "--json", KUBECONFIG=kubeconfig)
+def test_the_jobs_of_a_namespace_are_listed(typed: Typed, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with small_server(kubeconfig, ("pods", "list"), ("configmaps", "list")):
+        done = typed("job", "list", "-n", "n", "--json", KUBECONFIG=str(kubeconfig))
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
 
 
