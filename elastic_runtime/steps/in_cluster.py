@@ -28,11 +28,13 @@ from elastic_runtime.spec.volumes import parse_volumes
 
 if TYPE_CHECKING:
     from elastic_runtime.steps.cluster_pod_lines import ClusterPodLines
+    from elastic_runtime.steps.task_settings import TaskSettings
 
 log = logging.getLogger(__name__)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 OF_THE_POD = Path("/elasticdl")
+_KFPS_NAME = "KFP_POD_NAME"
 CREDENTIALS = "(AWS|GOOGLE|FSSPEC)_.*"
 """Variables of the step that its workers get, too, so that they can read the data."""
 GRACE_SECONDS = 5
@@ -69,6 +71,21 @@ def options_of_the_pod(values: Mapping[str, object], *, model: str) -> dict[str,
         "port": PORTS[Role.MASTER],
     }
     return {name: value for name, value in found.items() if name not in values} | own
+
+
+def settings_of_the_pod() -> TaskSettings | None:
+    """What was set on this step's task, as far as its own pod tells; None if KFP has not made that."""
+    if _KFPS_NAME not in os.environ or not is_in_cluster():
+        return None
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.platform.kubernetes.own_pod import settings_of
+
+    api = Api.connect(NAMESPACE_FILE.read_text(encoding="utf-8").strip())
+    try:
+        own = api.get_pod(_own_name())
+    finally:
+        api.close()
+    return settings_of(own) if own else None
 
 
 def refuse_what_pods_do_not_see(place: str, volume: str, *, where: str) -> None:
@@ -180,7 +197,7 @@ def end_pods(job: str) -> list[str]:
 
 def _own_name() -> str:
     """A pod's host name is its own, unless it uses its node's network."""
-    return os.environ.get("KFP_POD_NAME") or os.environ.get("ARGO_POD_NAME") or socket.gethostname()
+    return os.environ.get(_KFPS_NAME) or os.environ.get("ARGO_POD_NAME") or socket.gethostname()
 
 
 def _place_of_the_model(volume: str, job: str, address: str) -> str:

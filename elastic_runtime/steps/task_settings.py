@@ -5,8 +5,9 @@ accelerators go to workers only, and what the job's own options say wins; `clust
 entry, for it may be about something else. A role whose request or limit is among the options has neither from
 the task: the step may be small and its workers large. A limit on CPU or memory alone is the request, too, as
 Kubernetes takes it: the job's default request may be above it. Of volumes, claims and folders of the node
-become the job's `volume`; others, such as secrets, go into the pods as they are. Locally nothing is handed
-over.
+become the job's `volume`; others, such as secrets, go into the pods as they are. A server that knows no
+`dsl.TaskConfig` hands nothing over: there the step's own pod tells (`platform/kubernetes/own_pod.py`), and
+locally nothing does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
+
+from elastic_runtime.errors import InputError
+from elastic_runtime.spec.pairs import envs
 
 _OF_A_DEVICE = "/"  # it is after its vendor's domain
 _WITH_A_REQUEST = ("cpu", "memory", "ephemeral-storage")
@@ -33,6 +37,11 @@ class TaskSettings(Protocol):
     resources: dict[str, Any] | None
 
 
+def is_told(task: TaskSettings | None) -> bool:
+    """Whether there is anything in it."""
+    return task is not None and any(vars(task).values())
+
+
 def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[str, object]:
     """The options that a task's settings amount to, without what is given already."""
     if task is None:
@@ -43,8 +52,19 @@ def from_task(task: TaskSettings | None, given: Mapping[str, object]) -> dict[st
         "node_selector": _pairs(task.node_selector or {}),
     }
     options = {name: value for name, value in options.items() if value and name not in given}
-    pod_spec = _pod_spec(task)
+    pod_spec = _pod_spec(task, given)
     return options | {"cluster_spec_json": _beside(pod_spec, given)} if pod_spec else options
+
+
+def in_words(task: TaskSettings, given: Mapping[str, object]) -> str:
+    """What of a task's settings the job takes, without the values of variables; empty if nothing."""
+    options = {name: value for name, value in from_task(task, given).items() if name != "cluster_spec_json"}
+    pod_spec = _pod_spec(task, given)
+    parts = [f"{name}={value}" for name, value in options.items()]
+    for part, by in {"tolerations": "key", "env": "name", "volumes": "name"}.items():
+        if names := [str(entry.get(by, "all")) for entry in pod_spec.get(part, ())]:
+            parts.append(f"{part} {', '.join(names)}")
+    return "; ".join([*parts, *(["affinity"] if "affinity" in pod_spec else [])])
 
 
 def _resources(resources: Mapping[str, Mapping[str, str]], given: Mapping[str, object]) -> dict[str, str]:
@@ -79,13 +99,21 @@ def _volume(volume: Mapping[str, Any], mount: Mapping[str, Any]) -> str:
     return _pairs({key: value for key, value in keys.items() if value})
 
 
-def _pod_spec(task: TaskSettings) -> dict[str, Any]:
+def _pod_spec(task: TaskSettings, given: Mapping[str, object]) -> dict[str, Any]:
     volumes = [volume for volume in task.volumes or [] if not _is_an_option(volume)]
     names = {volume["name"] for volume in volumes}
     mounts = [mount for mount in task.volume_mounts or [] if mount["name"] in names]
-    parts = {"env": task.env, "tolerations": task.tolerations, "affinity": task.affinity}
+    env = [each for each in task.env or [] if each["name"] not in _names_of(given.get("envs"))]
+    parts = {"env": env, "tolerations": task.tolerations, "affinity": task.affinity}
     parts |= {"volumes": volumes, "volumeMounts": mounts}
     return {name: value for name, value in parts.items() if value}
+
+
+def _names_of(variables: object) -> Iterable[str]:
+    try:
+        return envs(str(variables or ""))
+    except InputError:  # whoever reads it says what is wrong with it
+        return ()
 
 
 def _beside(pod_spec: Mapping[str, Any], given: Mapping[str, object]) -> str:

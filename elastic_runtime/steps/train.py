@@ -25,12 +25,13 @@ from elastic_runtime.steps.in_cluster import (
     is_in_cluster,
     options_of_the_pod,
     refuse_what_pods_do_not_see,
+    settings_of_the_pod,
     take_the_masters_place,
 )
 from elastic_runtime.steps.job_name import job_name
 from elastic_runtime.steps.job_outputs import JobOutputs
 from elastic_runtime.steps.options import arguments, check_data, chosen
-from elastic_runtime.steps.task_settings import TaskSettings, from_task
+from elastic_runtime.steps.task_settings import TaskSettings, from_task, in_words, is_told
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ def train(
         values["job_name"] = job_name(str(values.get("job_name") or model.uri), given="job_name" in values)
         values |= from_task(task_config, values)
         if is_remote := _settled(values).platform == "kubernetes":
+            if not is_told(task_config):
+                values |= _from_own_pod(values)
             values |= options_of_the_pod(values, model=address(model))
         if validation_split and validation_dataset is None:  # KFP cannot give a task one artifact twice
             validation_dataset = training_dataset
@@ -90,6 +93,14 @@ def train(
     if is_remote:
         forget_job(spec)
     return Trained(summary.version, outputs.best_metric)
+
+
+def _from_own_pod(values: Mapping[str, object]) -> dict[str, object]:
+    """What was set on the task, where KFP has put it on this step's pod and tells the step nothing of it."""
+    found = settings_of_the_pod()
+    if found is not None and (words := in_words(found, values)):
+        log.info("the job's pods get, as this step has it: %s", words)
+    return from_task(found, values)
 
 
 def _settled(values: Mapping[str, object]) -> JobSpec:

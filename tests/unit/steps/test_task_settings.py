@@ -10,11 +10,13 @@ from kfp.dsl import TaskConfig
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.objects import Blueprint
+from elastic_runtime.platform.kubernetes.own_pod import settings_of
 from elastic_runtime.platform.pods import PodSpec, Role
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.resources import parse_resources
 from elastic_runtime.steps.options import arguments
-from elastic_runtime.steps.task_settings import from_task
+from elastic_runtime.steps.task_settings import from_task, in_words
+from tests.unit.platform.kubernetes.step_pod import step_pod
 
 JOB = {"job_name": "j", "model_def": "a.b", "training_data": "/data", "image_name": "i"}
 
@@ -151,6 +153,40 @@ def test_a_cluster_spec_of_the_jobs_own_goes_before_the_tasks_settings_and_leave
     assert not worker.spec.affinity.pod_anti_affinity
     assert server.spec.affinity.pod_anti_affinity
     assert worker.metadata.labels["team"] == server.metadata.labels["team"] == "a"
+
+
+def test_variables_of_the_jobs_own_go_before_those_of_the_task() -> None:
+    task = TaskConfig(env=[{"name": "SHARED", "value": "task"}, {"name": "MORE", "value": "task"}])
+    job = JOB | {"envs": "SHARED=job"}
+    blueprint = Blueprint.of(parse("train", arguments(job | from_task(task, job))).spec)
+    worker = blueprint.pod(PodSpec("p", "j", Role.WORKER, 0, ("true",)))
+    assert variables(worker).items() >= {"SHARED": "job", "MORE": "task"}.items()
+
+
+def test_what_only_the_steps_pod_tells_reaches_the_jobs_pods_and_is_said_without_what_is_secret() -> None:
+    found = settings_of(
+        step_pod(
+            volumes=(
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "login", "secret": {"secretName": "login"}},
+            ),
+            mounts=({"name": "data", "mountPath": "/data"}, {"name": "login", "mountPath": "/login"}),
+            env=({"name": "KEY", "value": "hidden"},),
+            tolerations=({"key": "pool", "operator": "Exists"},),
+            resources={"limits": {"memory": "2G"}, "requests": {"memory": "2G"}},
+        )
+    )
+    spec = parse("train", arguments(JOB | from_task(found, JOB))).spec
+    worker = Blueprint.of(spec).pod(PodSpec("p", "j", Role.WORKER, 0, ("true",)))
+    [container] = worker.spec.containers
+    assert {mount.mount_path for mount in container.volume_mounts} == {"/data", "/login", "/elasticdl"}
+    assert [toleration.key for toleration in worker.spec.tolerations][-1] == "pool"
+    assert container.resources.limits == {"memory": "2G"}
+    assert variables(worker)["KEY"] == "hidden"
+    assert in_words(found, JOB | {"ps_resource_request": "cpu=1"}) == (
+        "worker_resource_request=memory=2G; worker_resource_limit=memory=2G; "
+        "volume=mount_path=/data,claim_name=data; tolerations pool; env KEY; volumes login"
+    )
 
 
 @pytest.mark.parametrize("wrong", ["{", "[]", '{"pod_spec": 5}', '{"worker_pod_spec": {"env": [5]}}'])

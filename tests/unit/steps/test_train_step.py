@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kfp.dsl import TaskConfig
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.observe.live_state import LiveState
 from elastic_runtime.observe.outcome import REPORT_NAME
 from elastic_runtime.observe.summary import FILE_NAME, Summary, write_summary
+from elastic_runtime.platform.kubernetes.own_pod import settings_of
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.steps import Folder, job_outputs, train
+from tests.unit.platform.kubernetes.step_pod import step_pod
 
 MODEL = "def custom_model(): ...\ndef loss(): ...\ndef optimizer(): ...\ndef feed(): ...\n"
 
@@ -77,6 +80,32 @@ def test_a_job_of_which_any_image_is_named_runs_on_kubernetes(pod: Pod, image: s
     pod.train(**{image: "i"})
     assert pod.spec is not None
     assert (pod.spec.platform, pod.spec.output) == ("kubernetes", str(pod.folder / "made"))
+
+
+def test_a_job_takes_from_the_steps_pod_what_kfp_does_not_tell_the_step(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = step_pod(nodeSelector={"pool": "train"}, resources={"limits": {"cpu": "2"}})
+    monkeypatch.setattr(train, "settings_of_the_pod", lambda: settings_of(own))
+    with caplog.at_level("INFO"):
+        pod.train(image_name="i", worker_resource_request="cpu=4")
+    assert pod.spec is not None
+    assert (pod.spec.node_selector, pod.spec.worker_resource_request) == ("pool=train", "cpu=4")
+    assert pod.spec.ps_resource_limit == "cpu=2"
+    told = "ps_resource_request=cpu=2; ps_resource_limit=cpu=2; node_selector=pool=train"
+    assert f"the job's pods get, as this step has it: {told}" in caplog.messages
+
+
+def test_what_kfp_tells_the_step_is_all_that_was_set(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "settings_of_the_pod", lambda: pytest.fail("the pod is not asked"))
+    pod.train(image_name="i", task_config=TaskConfig(node_selector={"pool": "told"}))
+    assert pod.spec is not None
+    assert pod.spec.node_selector == "pool=told"
+
+
+def test_workers_that_are_processes_have_what_the_step_has(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "settings_of_the_pod", lambda: pytest.fail("the pod is not asked"))
+    pod.train()
 
 
 def test_what_a_lost_step_goes_on_from_is_there_until_the_model_is_delivered(pod: Pod) -> None:
