@@ -35,8 +35,6 @@ from elastic_runtime.platform.kubernetes.objects import (
     SPEC_KEY,
     Blueprint,
     owner_of,
-    references_of,
-    workflow_of,
 )
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import PodSpec, Role, pod_name
@@ -63,9 +61,7 @@ def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
     if in_step and kept is not None:
         _same_work(spec, kept)
     own = api.get_pod(own_name)
-    blueprint = Blueprint.of(
-        spec, kept, workflow=workflow_of(own), references=references_of(own, spec.namespace)
-    )
+    blueprint = Blueprint.of(spec, kept, own=own)
     anchor = owner_of(kept or belongings.anchor(api, blueprint))
     if own is not None:
         api.add_owner(anchor.name, owner_of(own))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes import labels
 from elastic_runtime.platform.kubernetes.cluster_spec import ClusterSpec
 from elastic_runtime.platform.kubernetes.container import OURS, TOKEN, plain
+from elastic_runtime.platform.kubernetes.own_pod import Account, variables_of_it_alone
 from elastic_runtime.platform.kubernetes.pods import PORTS, inside
 from elastic_runtime.platform.pods import Phase, Pod, PodSpec, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
@@ -135,23 +136,30 @@ class Blueprint:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     references: Mapping[str, V1EnvVarSource] = field(default_factory=dict)
     """Where those of these variables are found that are not to be read in the job's pods."""
+    kept_back: Collection[str] = ()
+    """Those of these variables that are true of the master's pod alone."""
+    account: Account = field(default_factory=Account)
+    """The master's own, for a job that names none."""
 
     @classmethod
-    def of(
-        cls,
-        spec: JobSpec,
-        anchor: V1ConfigMap | None = None,
-        *,
-        workflow: Owner | None = None,
-        references: Mapping[str, V1EnvVarSource] | None = None,
-    ) -> Blueprint:
-        """The plan for a job; its cluster spec is the anchor's, if there is an anchor that holds one."""
+    def of(cls, spec: JobSpec, anchor: V1ConfigMap | None = None, *, own: V1Pod | None = None) -> Blueprint:
+        """The plan for a job; its cluster spec is the anchor's, if there is an anchor that holds one.
+
+        `own` is the pod of the job's master, where that is who asks.
+        """
         for name in envs(spec.envs):
             if name in OURS:
                 raise InputError(f"{name} is set by the job itself", where="--envs", remedy="leave it out")
         kept = (anchor.data or {}).get(CLUSTER_SPEC_KEY, "") if anchor else ""
         cluster = ClusterSpec.load(spec, kept)
-        return cls(spec=spec, cluster=cluster, workflow=workflow, references=references or {})
+        return cls(
+            spec=spec,
+            cluster=cluster,
+            workflow=workflow_of(own),
+            references=references_of(own, spec.namespace),
+            kept_back=variables_of_it_alone(own),
+            account=Account.of(own),
+        )
 
     @property
     def name(self) -> str:
@@ -212,7 +220,7 @@ class Blueprint:
         own = {
             name: self.references.get(name, value)
             for name, value in self.environ.items()
-            if wanted and re.fullmatch(wanted, name)
+            if wanted and re.fullmatch(wanted, name) and name not in self.kept_back
         }
         return self._pod(spec, own, owner)
 
@@ -227,12 +235,18 @@ class Blueprint:
         metadata = self._metadata(spec.name, spec.role, spec.index, self.workflow or owner)
         if spec.relaunched_because:
             metadata.annotations[RELAUNCHED_BECAUSE] = spec.relaunched_because
-        made = inside(self.spec, spec, populated, secret=self.name, first=first)
+        account = self._account()
+        made = inside(self.spec, spec, populated, secret=self.name, account=account, first=first)
         if self.workflow is not None:  # so `argo logs` finds it
             metadata.labels[WORKFLOW] = self.workflow.name
             made.containers[0].name = _STEP
         pod = V1Pod(api_version="v1", kind="Pod", metadata=metadata, spec=made)
         return _left_alone(self.cluster.with_pod(pod, spec.role))
+
+    def _account(self) -> Account:
+        """The one that is named; what the master's images are pulled with would take its own from another."""
+        named = self.spec.service_account
+        return self.account if named in ("", self.account.name) else Account(name=named)
 
     def _service(self, role: Role, index: int | None, owner: Owner | None) -> V1Service:
         job, place = self.spec.job_name, index or 0

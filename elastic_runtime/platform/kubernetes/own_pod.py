@@ -94,14 +94,10 @@ def variables_of_it_alone(pod: V1Pod | None) -> Collection[str]:
         return frozenset()
     spec = _plain(pod.spec)
     tokens = {each["name"] for each in spec.get("volumes", []) if _has_a_token(each)}
-    paths = [
-        f"{mount['mountPath'].rstrip('/')}/"
-        for container in spec["containers"]
-        for mount in container.get("volumeMounts", [])
-        if mount["name"] in tokens
-    ]
+    mounts = [mount for container in spec["containers"] for mount in container.get("volumeMounts", [])]
+    paths = tuple(f"{mount['mountPath'].rstrip('/')}/" for mount in mounts if mount["name"] in tokens)
     variables = [each for container in spec["containers"] for each in container.get("env", [])]
-    found = {each["name"] for each in variables if each.get("value", "").startswith(tuple(paths))}
+    found = {each["name"] for each in variables if each.get("value", "").startswith(paths)}
     return frozenset(found | _WITH_A_TOKEN if found else found)
 
 

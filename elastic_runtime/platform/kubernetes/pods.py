@@ -1,14 +1,22 @@
 """The inside of a job's pods: what the options say of them, and what every pod of a job has.
 
 Pods on a node that is lost are given up after seconds instead of minutes, since a job goes on without them.
-Workers and parameter servers, which run the user's code, get no access to the API.
+Workers and parameter servers, which run the user's code, get no access to the API: they run as the account
+that the master has, by which a cloud lets them read the data, but without its token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubernetes.client import V1Container, V1ContainerPort, V1EnvVarSource, V1PodSpec, V1Toleration
+from kubernetes.client import (
+    V1Container,
+    V1ContainerPort,
+    V1EnvVarSource,
+    V1LocalObjectReference,
+    V1PodSpec,
+    V1Toleration,
+)
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.container import (
@@ -18,6 +26,7 @@ from elastic_runtime.platform.kubernetes.container import (
     pod_security,
     resources,
 )
+from elastic_runtime.platform.kubernetes.own_pod import Account
 from elastic_runtime.platform.kubernetes.volumes import volumes_and_mounts
 from elastic_runtime.platform.pods import PodSpec, Role
 from elastic_runtime.spec.job import JobSpec
@@ -41,6 +50,7 @@ def inside(
     populated: Mapping[str, str | V1EnvVarSource],
     *,
     secret: str,
+    account: Account,
     first: bool = False,
 ) -> V1PodSpec:
     """The specification of a pod; `populated` are variables that it gets from the master's environment.
@@ -67,7 +77,8 @@ def inside(
         restart_policy=job.restart_policy,
         termination_grace_period_seconds=GRACE_SECONDS,
         priority_class_name=_priority(job, pod) or None,
-        service_account_name=job.service_account or None,
+        service_account_name=account.name or None,
+        image_pull_secrets=[V1LocalObjectReference(name=name) for name in account.pull_secrets] or None,
         automount_service_account_token=pod.role is Role.MASTER,
         enable_service_links=False,
         node_selector=parse_node_selector(job.node_selector) or None,

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from kubernetes import client
 from plans import ANCHOR, TUTORIAL, child, container, job, plan, variables
+from step_pod import step_pod
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes.manifest import to_json, to_yaml
@@ -222,8 +223,8 @@ def test_a_cluster_spec_that_changes_a_reference_changes_that_of_one_pod(tmp_pat
     change = "pod.spec.containers[0].env[0].value_from.secret_key_ref.name += '-x'; return pod"
     (tmp_path / "spec.py").write_text(TUTORIAL.replace("return pod", change))
     spec = job(f"--cluster_spec={tmp_path / 'spec.py'}", "--populate_env_names=A")
-    blueprint = Blueprint.of(spec, references={"A": from_secret("key")})
-    blueprint = dataclasses.replace(blueprint, environ={"A": "s"})
+    own = own_pod(client.V1EnvVar("A", value_from=from_secret("key")))
+    blueprint = dataclasses.replace(Blueprint.of(spec, own=own), environ={"A": "s"})
     names = [container(blueprint.pod(child())).env[0].value_from.secret_key_ref.name for _ in range(2)]
     assert names == ["store-x"] * 2
 
@@ -262,6 +263,41 @@ def test_only_the_master_may_speak_to_the_api():
     assert [pod.spec.automount_service_account_token for pod in pods] == [True, False, False]
     assert {pod.spec.service_account_name for pod in pods} == {"trainer"}
     assert plan().pod(child()).spec.service_account_name is None
+
+
+def account(pod):
+    """As whom it runs, and with what its image is pulled."""
+    return pod.spec.service_account_name, [each.name for each in pod.spec.image_pull_secrets or ()]
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("", ("pipeline-runner", ["registry"])),
+        ("pipeline-runner", ("pipeline-runner", ["registry"])),
+        ("trainer", ("trainer", [])),  # whose own are taken only where none are named
+    ],
+)
+def test_pods_run_as_their_master_unless_the_job_names_whom_and_have_no_token_of_the_api(named, found):
+    own = step_pod(imagePullSecrets=[{"name": "registry"}])
+    for role in (Role.WORKER, Role.PS):
+        pod = Blueprint.of(job(f"--service_account={named}"), own=own).pod(child(role))
+        assert account(pod) == found
+        assert pod.spec.automount_service_account_token is False
+
+
+def test_where_a_cloud_has_put_the_masters_token_its_children_are_not_told():
+    token = {"name": "aws-iam-token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    place = {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/aws/token"}
+    own = step_pod(
+        volumes=(token,), mounts=({"name": "aws-iam-token", "mountPath": "/var/run/aws"},), env=(place,)
+    )
+    told = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/aws/token", "AWS_ROLE_ARN": "r", "AWS_REGION": "eu"}
+    blueprint = Blueprint.of(job("--populate_env_names=AWS_.*"), own=own)
+    assert variables(dataclasses.replace(blueprint, environ=told).pod(child())) == {"AWS_REGION": "eu"}
+    given = Blueprint.of(job("--populate_env_names=AWS_.*", "--envs=AWS_ROLE_ARN=mine"), own=own)
+    assert variables(dataclasses.replace(given, environ=told).pod(child()))["AWS_ROLE_ARN"] == "mine"
+    assert variables(dataclasses.replace(blueprint, environ=told, kept_back=()).pod(child())) == told
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
