@@ -18,6 +18,7 @@ from elastic_runtime.cli import tables
 from elastic_runtime.errors import ElasticError, InputError, nearest
 from elastic_runtime.platform.kubernetes import labels, state
 from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import CutOff, NotThere
 from elastic_runtime.platform.kubernetes.log import WholeLog
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY
@@ -44,7 +45,8 @@ def forward(job: str, namespace: str, command: list[str]) -> int:
     verb, *rest = command
     run_dir = _run_dir(api, job)
     remote = ["python", "-m", "elastic_runtime", "job", verb, job, f"--run_dir={run_dir}", *rest]
-    return run_in_pod(namespace, pod.metadata.name, remote, out=_write, err=_write_error)
+    own = own_container(pod).name
+    return run_in_pod(namespace, pod.metadata.name, remote, container=own, out=_write, err=_write_error)
 
 
 def stop(job: str, namespace: str, *, timeout: float) -> None:
@@ -92,7 +94,9 @@ def logs(job: str, namespace: str, pod: str, *, follow: bool) -> None:
     if follow:
         api = api.patient(math.inf)  # the pod outlives an API server, so do we
     ended = functools.partial(_ended, api, name, pods[name].metadata.uid)
-    for line in WholeLog(api, name, ended) if follow or ended(0.0) else api.pod_log(name):
+    own = own_container(pods[name]).name
+    whole = follow or ended(0.0)
+    for line in WholeLog(api, name, own, ended) if whole else api.pod_log(name, container=own):
         click.echo(line)
 
 

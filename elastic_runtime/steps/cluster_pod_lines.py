@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.observe.live_state import PodState
 from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import Forbidden
 from elastic_runtime.platform.pods import Role
 from elastic_runtime.steps.pod_lines import Important, of_pod, say
@@ -71,7 +72,10 @@ class ClusterPodLines:
     def _read(self, pod: str) -> None:
         since = self._read_until.get(pod, self._began)
         try:
-            for line in Important().of(self._api.pod_log(pod, follow=True, since=since)):
+            if (seen := self._api.get_pod(pod)) is None:
+                return
+            lines = self._api.pod_log(pod, container=own_container(seen).name, follow=True, since=since)
+            for line in Important().of(lines):
                 self._said.put((pod, line))
         except Forbidden as problem:
             if self._may:

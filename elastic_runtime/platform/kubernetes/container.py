@@ -1,13 +1,15 @@
-"""The one container of a pod: what it asks for, what it is told, and what it may do.
+"""The one container of a pod that is the job's: what it asks for, what it is told, and what it may do.
 
-A user's text means in a pod what it means anywhere: Kubernetes' own `$(NAME)` in commands and variables is
-switched off.
+Others may be beside it, which an engine or a mesh has put there: it is told apart by the annotation that
+kubectl goes by. A user's text means in it what it means anywhere: Kubernetes' own `$(NAME)` in commands and
+variables is switched off.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 from kubernetes.client import (
     V1Capabilities,
@@ -25,6 +27,8 @@ from elastic_runtime.spec.resources import limits, parse_resources
 
 TOKEN = "token"  # noqa: S105 - the key in the Secret, not what is under it
 USER = 1000
+STEP = "main"
+"""What Argo, and KFP with it, call the container that a step runs in."""
 _FIELDS = {
     "ELASTICDL_POD": "metadata.name",
     "ELASTICDL_POD_IP": "status.podIP",
@@ -32,6 +36,15 @@ _FIELDS = {
     "ELASTICDL_NAMESPACE": "metadata.namespace",
 }
 OURS = (*_FIELDS, "ELASTICDL_TOKEN")
+DEFAULT = "kubectl.kubernetes.io/default-container"
+"""The annotation that names it; Argo's pods have it, too."""
+
+
+def own_container(pod: Any) -> Any:
+    """That of the job, or of a step, in a pod that was made; a mesh puts its own before or behind it."""
+    named = (pod.metadata.annotations or {}).get(DEFAULT)
+    containers = {each.name: each for each in reversed(pod.spec.containers)}
+    return containers.get(named) or containers.get(STEP) or pod.spec.containers[0]
 
 
 def literal(text: str) -> str:

@@ -27,8 +27,8 @@ class WholeLog:
     has told all that it will; one that is gone before is an error.
     """
 
-    def __init__(self, api: Api, name: str, ended: Callable[[float], bool]) -> None:
-        self._api, self._name, self._ended = api, name, ended
+    def __init__(self, api: Api, name: str, container: str, ended: Callable[[float], bool]) -> None:
+        self._api, self._name, self._container, self._ended = api, name, container, ended
         self._lines: Stream[str] | None = None
         self._told = self._seen = 0
         self._stopped = False
@@ -51,7 +51,7 @@ class WholeLog:
     def _look(self, *, follow: bool) -> Iterator[str]:
         """What the log has beyond the lines that were told."""
         self._seen = 0
-        self._lines = self._api.pod_log(self._name, follow=follow)
+        self._lines = self._api.pod_log(self._name, container=self._container, follow=follow)
         if self._stopped:  # there was nothing to stop yet
             self._lines.stop()
         for line in self._lines:

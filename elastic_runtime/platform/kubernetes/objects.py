@@ -28,7 +28,7 @@ from kubernetes.client import (
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes import labels
 from elastic_runtime.platform.kubernetes.cluster_spec import ClusterSpec
-from elastic_runtime.platform.kubernetes.container import OURS, TOKEN, plain
+from elastic_runtime.platform.kubernetes.container import DEFAULT, OURS, STEP, TOKEN, own_container, plain
 from elastic_runtime.platform.kubernetes.own_pod import Account, variables_of_it_alone
 from elastic_runtime.platform.kubernetes.pods import PORTS, inside
 from elastic_runtime.platform.pods import Phase, Pod, PodSpec, Role, pod_name
@@ -40,8 +40,9 @@ __all__ = ["PORTS", "SPEC_KEY", "Blueprint", "Owner", "owner_of", "pod_of"]
 SPEC_KEY, CLUSTER_SPEC_KEY = "job.json", "cluster_spec.py"
 RELAUNCHED_BECAUSE = "elasticdl-relaunched-because"
 WORKFLOW = "workflows.argoproj.io/workflow"
-_STEP = "main"
-_OF_MASTERS = (_STEP, Role.MASTER.value)
+_MESH = {"sidecar.istio.io/inject": "false"}
+"""Pods speak to each other by addresses, and end when they are done; one with a proxy of Istio's does not."""
+_OF_MASTERS = (STEP, Role.MASTER.value)
 """Names of the container that a master runs in, as a step of Argo's or KFP's or in a pod of its own."""
 
 
@@ -122,7 +123,7 @@ def pod_of(found: V1Pod) -> Pod:
 
 def command_of(pod: V1Pod) -> list[str]:
     """What a pod runs, as it was asked for."""
-    return [plain(word) for word in pod.spec.containers[0].command]
+    return [plain(word) for word in own_container(pod).command]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +240,9 @@ class Blueprint:
         made = inside(self.spec, spec, populated, secret=self.name, account=account, first=first)
         if self.workflow is not None:  # so `argo logs` finds it
             metadata.labels[WORKFLOW] = self.workflow.name
-            made.containers[0].name = _STEP
+            made.containers[0].name = STEP
+        metadata.labels |= _MESH
+        metadata.annotations |= {**_MESH, DEFAULT: made.containers[0].name}
         pod = V1Pod(api_version="v1", kind="Pod", metadata=metadata, spec=made)
         return _left_alone(self.cluster.with_pod(pod, spec.role))
 

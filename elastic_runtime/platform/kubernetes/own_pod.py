@@ -13,9 +13,10 @@ from typing import Any
 
 from kubernetes.client import ApiClient, V1Pod
 
+from elastic_runtime.platform.kubernetes.container import STEP
+
 _Part = dict[str, Any]
 
-_STEP = "main"
 _OF_ENGINES = frozenset(
     {
         *("kfp-launcher", "gcs-scratch", "s3-scratch", "minio-scratch"),
@@ -32,7 +33,7 @@ _BY_DEFAULT = {
 }
 """Tolerations of every pod, unless its cluster says otherwise."""
 _LIMIT_RANGER = "kubernetes.io/limit-ranger"
-_BY_A_LIMIT_RANGE = re.compile(rf"(?:set: |; |^)([^;:]+) (request|limit) for container {_STEP}(?=;|$)")
+_BY_A_LIMIT_RANGE = re.compile(rf"(?:set: |; |^)([^;:]+) (request|limit) for container {STEP}(?=;|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Settings:
 def settings_of(pod: V1Pod) -> Settings:
     """What was set on the step whose pod this is, by whomever, less what each such pod has."""
     spec = _plain(pod.spec)
-    main = next(each for each in spec["containers"] if each["name"] == _STEP)
+    main = next(each for each in spec["containers"] if each["name"] == STEP)
     volumes = {each["name"]: each for each in spec.get("volumes", []) if not _is_of_the_pod_alone(each)}
     mounts = [each for each in main.get("volumeMounts", []) if each["name"] in volumes]
     mounted = {each["name"] for each in mounts}

@@ -22,6 +22,7 @@ from elastic_runtime.platform.exits import Verdict
 from elastic_runtime.platform.kubernetes import state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.belongings import own_service
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, NoQuota
 from elastic_runtime.platform.kubernetes.feed import PodFeed
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of, pod_of
@@ -106,7 +107,8 @@ class KubernetesPlatform:
         if name not in self._lives:
             raise InputError(f"no pod {name!r} in this job", remedy=nearest(name, self._lives))
         await self._begun(name)
-        lines = self._api.pod_log(name, follow=follow)
+        own = own_container(self._lives[name].seen)
+        lines = self._api.pod_log(name, container=own.name, follow=follow)
         try:
             while (line := await asyncio.to_thread(next, lines, None)) is not None:
                 yield line
@@ -277,14 +279,14 @@ class KubernetesPlatform:
         verdict = state.verdict(life.seen)
         if verdict.cause is ExitCause.ERROR:
             with contextlib.suppress(ElasticError):
-                lines = await self._call(self._last_lines, life.pod.name)
+                lines = await self._call(self._last_lines, life.seen)
             verdict = state.verdict(life.seen, lines)
         self._end(life, verdict)
         if verdict.cause in _REPLACED and life.pod.role is not Role.MASTER:
             await self._call(self._api.delete_pod, life.pod.name, grace=0, uid=life.seen.metadata.uid)
 
-    def _last_lines(self, name: str) -> Sequence[str]:
-        return [*self._api.pod_log(name, tail=_TAIL)]
+    def _last_lines(self, seen: Any) -> Sequence[str]:
+        return [*self._api.pod_log(seen.metadata.name, container=own_container(seen).name, tail=_TAIL)]
 
     def _end(self, life: _Life, verdict: Verdict) -> None:
         life.ended = True

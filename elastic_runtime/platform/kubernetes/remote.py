@@ -20,6 +20,7 @@ def run_in_pod(
     pod: str,
     command: Sequence[str],
     *,
+    container: str,
     out: Callable[[str], None],
     err: Callable[[str], None],
 ) -> int:
@@ -34,6 +35,7 @@ def run_in_pod(
             core.connect_get_namespaced_pod_exec,
             pod,
             namespace,
+            container=container,
             command=[*command],
             stdout=True,
             stderr=True,

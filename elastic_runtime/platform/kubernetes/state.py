@@ -14,6 +14,7 @@ from typing import Any
 
 from elastic_runtime.platform.exits import Verdict, judge
 from elastic_runtime.platform.kubernetes import labels
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.pods import ExitCause, Phase, Role
 
 DELETED = "deleted"
@@ -52,11 +53,15 @@ _BAD_POD = {"CreateContainerConfigError", "CreateContainerError", "RunContainerE
 
 
 def phase(pod: Any) -> Phase:
-    """Where the pod is in its life; one that is being deleted lives until its container has ended."""
+    """Where the pod is in its life; one that is being deleted lives until its container has ended.
+
+    One with a sidecar has ended when its own container has, for a sidecar may run on for ever.
+    """
     if pod.status.phase in ("Succeeded", "Failed"):
         return Phase.ENDED
-    running = (status.state and status.state.running for status in pod.status.container_statuses or ())
-    return Phase.RUNNING if any(running) else Phase.PENDING
+    if len(pod.status.container_statuses or ()) > 1 and _ended_container(pod):
+        return Phase.ENDED
+    return Phase.RUNNING if any(state.running for state in _states(pod)) else Phase.PENDING
 
 
 def verdict(pod: Any, last_lines: Sequence[str] = (), *, deleted: bool = False) -> Verdict:
@@ -91,7 +96,7 @@ def waits_for(pod: Any) -> str:
     waiting = _waiting(pod)
     if waiting is None or waiting.reason in (None, "ContainerCreating", "PodInitializing"):
         return ""
-    image = pod.spec.containers[0].image
+    image = own_container(pod).image
     if waiting.reason in _BAD_IMAGE:
         return f"the image {image} cannot be pulled: {waiting.message or waiting.reason}"
     return f"{waiting.reason}: {waiting.message or 'no message'}"
@@ -122,14 +127,19 @@ def node_is_lost(pod: Any) -> bool:
     return by_taint and (ready is None or ready.status != "True")
 
 
+def _states(pod: Any) -> list[Any]:
+    """Of its own container, if anything is told of that yet; of a sidecar nothing counts."""
+    statuses = pod.status.container_statuses or ()
+    name = own_container(pod).name if len(statuses) > 1 else ""
+    return [status.state for status in statuses if status.state and name in ("", status.name)]
+
+
 def _waiting(pod: Any) -> Any:
-    states = (status.state for status in pod.status.container_statuses or () if status.state)
-    return next((state.waiting for state in states if state.waiting), None)
+    return next((state.waiting for state in _states(pod) if state.waiting), None)
 
 
 def _ended_container(pod: Any) -> Any:
-    states = (status.state for status in pod.status.container_statuses or () if status.state)
-    return next((state.terminated for state in states if state.terminated), None)
+    return next((state.terminated for state in _states(pod) if state.terminated), None)
 
 
 def _own_eviction(pod: Any) -> tuple[ExitCause, str] | None:
@@ -155,6 +165,6 @@ def _is_ps(pod: Any) -> bool:
 
 
 def _limit(pod: Any) -> str:
-    resources = pod.spec.containers[0].resources
+    resources = own_container(pod).resources
     limit = (resources.limits or {}).get("memory") if resources else None
     return f"its limit is {limit}" if limit else "its node had none left"

@@ -20,6 +20,7 @@ from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.exits import Verdict
 from elastic_runtime.platform.kubernetes import belongings, labels, patience, state
 from elastic_runtime.platform.kubernetes.api import Api
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, Blueprint, command_of, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.patience import Patience, given_up
@@ -290,11 +291,14 @@ class _Watch:
         """Its log from the beginning, in a thread: a lost node would hold it for ever."""
         if self._printer is None:
             self._printer = threading.Thread(
-                target=self._print_all, args=(pod.metadata.name,), name="log", daemon=True
+                target=self._print_all,
+                args=(pod.metadata.name, own_container(pod).name),
+                name="log",
+                daemon=True,
             )
             self._printer.start()
 
-    def _print_all(self, name: str) -> None:
+    def _print_all(self, name: str, container: str) -> None:
         """Each line once, though the connection may break; the last look comes after the pod's end.
 
         After a pod that was given up there is none: the next pod of this name has another watch.
@@ -302,7 +306,7 @@ class _Watch:
         printed, last = 0, False
         while not last and not self._left:
             last = self._over.is_set()
-            self._lines = self._api.pod_log(name, follow=True)
+            self._lines = self._api.pod_log(name, container=container, follow=True)
             if self._left:  # there was nothing to stop yet
                 self._lines.stop()
             with contextlib.suppress(ApiError):  # it is gone, and the watch tells

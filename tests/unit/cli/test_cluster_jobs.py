@@ -23,7 +23,8 @@ class Logged(SmallApi):
         self.looks = []
         self.after = goes_on
 
-    def pod_log(self, name, *, follow=False):
+    def pod_log(self, name, *, container, follow=False):
+        assert container == "worker"
         happens, *lines = self.looks.pop(0)
         happens(self)
         if name not in self.pods:
@@ -130,8 +131,8 @@ def master(api):
 def answers(monkeypatch, answer):
     """What comes of the command in the master's pod."""
 
-    def run_in_pod(namespace, pod, command, *, out, err):
-        assert (namespace, pod) == ("n", MASTER)
+    def run_in_pod(namespace, pod, command, *, container, out, err):
+        assert (namespace, pod, container) == ("n", MASTER, "master")
         return answer(err)
 
     monkeypatch.setattr(cluster_jobs, "run_in_pod", run_in_pod)

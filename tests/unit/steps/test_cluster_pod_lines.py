@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodSpec
 
 from elastic_runtime.observe.live_state import PodState
+from elastic_runtime.platform.kubernetes.container import DEFAULT
 from elastic_runtime.platform.kubernetes.errors import Away, Forbidden
 from elastic_runtime.steps.cluster_pod_lines import MOST_PODS, ClusterPodLines
 
@@ -38,8 +40,16 @@ class Logs:
             self._ended = True
             self._changed.notify_all()
 
-    def pod_log(self, pod: str, *, follow: bool, since: float) -> Iterator[str]:
+    def get_pod(self, pod: str) -> V1Pod:
+        containers = [V1Container(name="mesh"), V1Container(name="worker")]
+        return V1Pod(
+            metadata=V1ObjectMeta(name=pod, annotations={DEFAULT: "worker"}),
+            spec=V1PodSpec(containers=containers),
+        )
+
+    def pod_log(self, pod: str, *, container: str, follow: bool, since: float) -> Iterator[str]:
         assert follow
+        assert container == "worker"
         self.asked.append((pod, since))
         if self.problem is not None:
             raise self.problem

@@ -11,8 +11,16 @@ from plans import ANCHOR, TUTORIAL, child, container, job, plan, variables
 from step_pod import step_pod
 
 from elastic_runtime.errors import InputError
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.manifest import to_json, to_yaml
-from elastic_runtime.platform.kubernetes.objects import Blueprint, owner_of, pod_of, references_of
+from elastic_runtime.platform.kubernetes.objects import (
+    Blueprint,
+    Owner,
+    command_of,
+    owner_of,
+    pod_of,
+    references_of,
+)
 from elastic_runtime.platform.pods import Phase, Role
 from elastic_runtime.spec.job import JobSpec
 
@@ -298,6 +306,29 @@ def test_where_a_cloud_has_put_the_masters_token_its_children_are_not_told():
     given = Blueprint.of(job("--populate_env_names=AWS_.*", "--envs=AWS_ROLE_ARN=mine"), own=own)
     assert variables(dataclasses.replace(given, environ=told).pod(child()))["AWS_ROLE_ARN"] == "mine"
     assert variables(dataclasses.replace(blueprint, environ=told, kept_back=()).pod(child())) == told
+
+
+def test_a_mesh_is_told_to_leave_pods_alone_unless_the_job_says_otherwise():
+    mark = "sidecar.istio.io/inject"
+    for made in everything(plan()):
+        is_pod = type(made) is client.V1Pod
+        told = made.metadata.labels.get(mark), made.metadata.annotations.get(mark)
+        assert told == (("false", "false") if is_pod else (None, None))
+    wanted = json.dumps({"pod_spec": {"labels": {mark: "true"}, "annotations": {mark: "true"}}})
+    pod = Blueprint.of(job(f"--cluster_spec_json={wanted}")).pod(child())
+    assert pod.metadata.labels[mark] == pod.metadata.annotations[mark] == "true"
+
+
+def test_kubectl_is_told_which_container_is_the_jobs_own():
+    workflow = Owner(kind="Workflow", api_version="argoproj.io/v1alpha1", name="w", uid="u")
+    for blueprint, name in ((plan(), "worker"), (dataclasses.replace(plan(), workflow=workflow), "main")):
+        pod = blueprint.pod(child())
+        assert (
+            pod.metadata.annotations["kubectl.kubernetes.io/default-container"] == container(pod).name == name
+        )
+        pod.spec.containers.insert(0, client.V1Container(name="mesh", command=["proxy"]))
+        assert own_container(pod).name == name
+        assert command_of(pod) == [*child().command]
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])

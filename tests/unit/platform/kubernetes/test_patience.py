@@ -9,6 +9,7 @@ from kubernetes.client import (
     V1ContainerState,
     V1ContainerStateWaiting,
     V1ContainerStatus,
+    V1ObjectMeta,
     V1Pod,
     V1PodSpec,
     V1PodStatus,
@@ -29,7 +30,8 @@ def pod(reason: str = "", *, node: str = "node") -> V1Pod:
     )
     status = V1PodStatus(phase="Pending", start_time=YESTERDAY, container_statuses=[container])
     spec = V1PodSpec(node_name=node, containers=[V1Container(name="main", image="i")])
-    return V1Pod(spec=spec, status=status if reason else V1PodStatus(phase="Pending"))
+    metadata = V1ObjectMeta(name="p")
+    return V1Pod(metadata=metadata, spec=spec, status=status if reason else V1PodStatus(phase="Pending"))
 
 
 def left(*seen: tuple[float, V1Pod]) -> float:

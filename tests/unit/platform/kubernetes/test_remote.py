@@ -47,9 +47,9 @@ class Line(WSClient):
 def run(monkeypatch, *frames):
     monkeypatch.setattr(remote, "configuration", lambda **_: None)
     line = Line(frames)
-    monkeypatch.setattr(remote, "stream", lambda *_, **__: line)
+    monkeypatch.setattr(remote, "stream", lambda *_, container, **__: line if container == "own" else None)
     out: list[str] = []
-    code = remote.run_in_pod("n", "p", ["c"], out=out.append, err=out.append)
+    code = remote.run_in_pod("n", "p", ["c"], container="own", out=out.append, err=out.append)
     return code, "".join(out)
 
 

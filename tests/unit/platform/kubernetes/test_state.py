@@ -4,18 +4,24 @@ from datetime import UTC, datetime
 
 import pytest
 from kubernetes.client import (
+    V1Container,
     V1ContainerState,
+    V1ContainerStateRunning,
     V1ContainerStateTerminated,
+    V1ContainerStateWaiting,
     V1ContainerStatus,
     V1ObjectMeta,
     V1Pod,
     V1PodCondition,
+    V1PodSpec,
     V1PodStatus,
+    V1ResourceRequirements,
 )
 
 from elastic_runtime.platform.exits import Verdict
 from elastic_runtime.platform.kubernetes import labels, state
-from elastic_runtime.platform.pods import ExitCause, Role
+from elastic_runtime.platform.kubernetes.container import DEFAULT
+from elastic_runtime.platform.pods import ExitCause, Phase, Role
 
 
 def ended(code: int, *, while_deleted: bool, role: Role = Role.WORKER) -> V1Pod:
@@ -129,3 +135,54 @@ def to_be_moved(ready: str | None) -> V1Pod:
 def test_a_node_is_lost_that_says_nothing_or_never_said_a_word_of_the_pod(ready, lost):
     """A scheduler that does not know yet may give a pod to a node that is lost already."""
     assert state.node_is_lost(to_be_moved(ready)) is lost
+
+
+RUNS = V1ContainerState(running=V1ContainerStateRunning())
+WAITS = V1ContainerState(waiting=V1ContainerStateWaiting(reason="ErrImagePull", message="no such image"))
+KILLED = V1ContainerState(terminated=V1ContainerStateTerminated(exit_code=137, reason="OOMKilled"))
+
+
+def beside_a_sidecar(own: V1ContainerState, sidecar: V1ContainerState) -> V1Pod:
+    """A mesh has put its proxy before the worker's container."""
+    states = {"istio-proxy": sidecar, "worker": own}
+    limit = V1ResourceRequirements(limits={"memory": "1Gi"})
+    return V1Pod(
+        metadata=V1ObjectMeta(name="p", annotations={DEFAULT: "worker"}),
+        spec=V1PodSpec(
+            containers=[
+                V1Container(name="istio-proxy", image="proxy"),
+                V1Container(name="worker", image="i", resources=limit),
+            ]
+        ),
+        status=V1PodStatus(
+            phase="Running",
+            container_statuses=[
+                V1ContainerStatus(name=name, image="i", image_id="", ready=True, restart_count=0, state=state)
+                for name, state in states.items()
+            ],
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "sidecar", "phase"),
+    [
+        (RUNS, RUNS, Phase.RUNNING),
+        (RUNS, WAITS, Phase.RUNNING),
+        (RUNS, KILLED, Phase.RUNNING),
+        (WAITS, RUNS, Phase.PENDING),
+        (KILLED, RUNS, Phase.ENDED),
+    ],
+)
+def test_a_pod_with_a_sidecar_is_where_its_own_container_is(own, sidecar, phase):
+    assert state.phase(beside_a_sidecar(own, sidecar)) is phase
+
+
+def test_a_pod_whose_sidecar_runs_on_has_ended_as_its_own_container_has():
+    verdict = state.verdict(beside_a_sidecar(KILLED, RUNS))
+    assert verdict == Verdict(ExitCause.OUT_OF_MEMORY, 137, "killed for memory: its limit is 1Gi")
+
+
+def test_what_a_pod_waits_for_is_its_own_containers_wait():
+    assert state.waits_for(beside_a_sidecar(WAITS, RUNS)) == "the image i cannot be pulled: no such image"
+    assert not state.waits_for(beside_a_sidecar(RUNS, WAITS))
