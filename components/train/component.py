@@ -198,7 +198,8 @@ def train(
 
     Returns:
         steps: How many updates the model had.
-        best_metric: The best value of the first metric over all evaluations; without any, the last loss.
+        best_metric: The best value of the first metric over all evaluations; without any, the last loss. Of a
+            model that has diverged it is the worst there is: 1.8e308 of what should fall, else -1.8e308.
     """
     given = dict(locals())
     from elastic_runtime.steps import carry_out

@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,15 +145,16 @@ class JobOutputs:
 
     @property
     def best_metric(self) -> float:
-        """The best value of the first metric over all evaluations; without any, the last loss."""
+        """The best value of the first metric over all evaluations; without any, the last loss.
+
+        A diverged model, of which none is a number, comes after all others: it has the worst that there is.
+        """
         history = _history(self._folder)
         if not history.evaluations:
-            last = history.last_sample
-            return last.loss if last and last.loss is not None and math.isfinite(last.loss) else 0.0
+            in_order = sorted(history.samples, key=lambda sample: sample.time)
+            return _best("loss", [sample.loss for sample in in_order if sample.loss is not None][-1:])
         name = next(iter(history.evaluations[0].metrics))
-        values = [e.metrics[name] for e in history.evaluations if name in e.metrics]
-        finite = [value for value in values if math.isfinite(value)]
-        return _best(name, finite) if finite else 0.0
+        return _best(name, [e.metrics[name] for e in history.evaluations if name in e.metrics])
 
     def _write(self) -> Summary:
         summary = read_summary(self._folder / FILE_NAME)
@@ -211,7 +213,10 @@ def _history(folder: Path) -> History:
 
 
 def _best(name: str, values: Sequence[float]) -> float:
-    return min(values) if any(part in name.lower() for part in _LOW_IS_GOOD) else max(values)
+    finite = [value for value in values if math.isfinite(value)]
+    if any(part in name.lower() for part in _LOW_IS_GOOD):
+        return min(finite, default=sys.float_info.max)
+    return max(finite, default=-sys.float_info.max)
 
 
 def _figures(summary: Summary, history: History) -> dict[str, float]:
