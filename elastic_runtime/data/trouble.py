@@ -15,6 +15,14 @@ from typing import Any
 from elastic_runtime.errors import ElasticError, InputError, Unavailable
 
 _REMEDY = "the store may be back in a moment: run it again"
+_OPEN_REMEDY = (
+    "a step of Kubeflow Pipelines is let in by `open_store(task)` of elasticdl_components.store, others by "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+_NOT_LET_IN = {
+    "botocore.exceptions.NoCredentialsError",
+    "botocore.exceptions.PartialCredentialsError",
+}
 _VERDICTS = (FileNotFoundError, PermissionError)
 _MAY_PASS = {
     "builtins.ConnectionError",
@@ -54,7 +62,8 @@ def as_error(error: Exception, doing: str, where: str, verdict: type[ElasticErro
     reason = str(getattr(error, "strerror", "") or error or type(error).__name__)
     if may_pass(error):
         return Unavailable(f"cannot be {doing} just now: {reason}", where=where, remedy=_REMEDY)
-    return verdict(f"cannot be {doing}: {reason}", where=where)
+    remedy = _OPEN_REMEDY if _kinds(error) & _NOT_LET_IN else ""
+    return verdict(f"cannot be {doing}: {reason}", where=where, remedy=remedy)
 
 
 def may_pass(error: BaseException | None) -> bool:
@@ -63,8 +72,11 @@ def may_pass(error: BaseException | None) -> bool:
         return False
     if (status := _status(error)) is not None:
         return status in _STATUSES
-    kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
-    return bool(kinds & _MAY_PASS) or may_pass(error.__cause__)
+    return bool(_kinds(error) & _MAY_PASS) or may_pass(error.__cause__)
+
+
+def _kinds(error: BaseException) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
 
 
 def _status(error: Any) -> int | None:

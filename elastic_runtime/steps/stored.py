@@ -58,13 +58,12 @@ class Stored:
         for name in self._copy_all():
             log.info("its %s is kept: %s", name, self._outputs[name][1])
 
+    def out_of_reach(self) -> list[str]:
+        """The names of those whose store lets this step in by nothing that it was given."""
+        return [name for name, (_, place) in self._outputs.items() if not _is_open(place)]
+
     def _copy_all(self) -> list[str]:
-        is_told = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
-        return [
-            name
-            for name, (_, place) in self._outputs.items()
-            if (is_told or place.startswith(_OPEN_UNTOLD)) and self._copy(name)
-        ]
+        return [name for name, (_, place) in self._outputs.items() if _is_open(place) and self._copy(name)]
 
     def _copy(self, name: str) -> bool:
         file, place = self._outputs[name]
@@ -77,3 +76,9 @@ class Stored:
                 log.warning("its %s is not kept: %s", name, problem)
             return False
         return is_there
+
+
+def _is_open(place: str) -> bool:
+    """Whether this step has been given anything that lets it in."""
+    is_told = any(re.fullmatch(CREDENTIALS, name) for name in os.environ)
+    return is_told or place.startswith(_OPEN_UNTOLD)

@@ -137,6 +137,19 @@ def test_what_a_store_refuses_is_a_verdict(store, status: int, said: str) -> Non
             storage.list_files("s3://bucket/data")
 
 
+def test_who_has_nothing_that_opens_a_store_is_told_what_does(
+    store: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    store("http://127.0.0.1:9")
+    with pytest.raises(InputError, match=r"Unable to locate credentials.*`open_store\(task\)`"):
+        storage.list_files("s3://bucket/data")
+
+
 class OfGoogle(Exception):
     def __init__(self, code: int) -> None:
         self.code = code

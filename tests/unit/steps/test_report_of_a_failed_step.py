@@ -53,12 +53,19 @@ def test_the_report_of_a_failed_step_that_can_reach_the_store_is_kept_and_the_lo
     assert f"its report is kept: {PLACE}" in caplog.messages
 
 
-def test_a_step_that_cannot_reach_the_store_does_not_try(outputs, monkeypatch):
+def test_a_step_that_cannot_reach_the_store_does_not_try_and_says_what_would_let_it_in(
+    outputs, monkeypatch, caplog
+):
     for name in filter(re.compile(CREDENTIALS).fullmatch, list(os.environ)):
         monkeypatch.delenv(name)
     with pytest.raises(ElasticError, match="no"):
         outputs.end(1)
     assert kept() is None
+    lost = "gone with this step's pod: its report; `open_store(task)`"
+    assert any(said.startswith(lost) for said in caplog.messages)
+    assert not caplog.clear()
+    outputs.could_not_run(ElasticError("before it began"))
+    assert not caplog.messages
 
 
 def test_a_store_that_workload_identity_may_open_is_tried_without_any_variable(
