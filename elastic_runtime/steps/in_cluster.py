@@ -157,6 +157,22 @@ def end_unless_continued(spec: JobSpec) -> bool:
     return goes_on
 
 
+def leave_nothing_that_nobody_removes(spec: JobSpec) -> None:
+    """The job has failed: what is kept of it is for another attempt, or for the exit handler to remove."""
+    from elastic_runtime.platform.kubernetes.errors import ApiError
+    from elastic_runtime.steps.successor import nobody_comes_after
+
+    if not nobody_comes_after(spec.namespace):
+        return
+    why = "this run's exit handler has run before, and does not again"
+    try:
+        gone = end_pods(spec.job_name)
+    except ApiError as problem:  # how the job has ended is worth more
+        log.warning("%s, and what the job has left, which the step clean_up removes, stays: %s", why, problem)
+    else:
+        log.info("%s: the job is removed, with %s", why, figures.plural(len(gone), "pod"))
+
+
 def run_that_has(job: str) -> str:
     """Another run than this step's, if it has a job of that name and goes on with it."""
     from elastic_runtime.platform.kubernetes.api import Api

@@ -23,6 +23,7 @@ from elastic_runtime.steps.in_cluster import (
     end_unless_continued,
     forget_job,
     is_in_cluster,
+    leave_nothing_that_nobody_removes,
     options_of_the_pod,
     refuse_what_pods_do_not_see,
     settings_of_the_pod,
@@ -86,6 +87,8 @@ def train(
             take_the_masters_place(spec)
         code = run(spec, outputs.show, in_step=is_in_cluster())
         goes_on = is_remote and code == EXIT_DRAINED and end_unless_continued(spec)
+        if is_remote and code not in (0, EXIT_DRAINED):
+            leave_nothing_that_nobody_removes(spec)
     except ElasticError as error:
         outputs.could_not_run(error)
         raise

@@ -9,7 +9,10 @@ import pytest
 
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.errors import Forbidden
+from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.steps import in_cluster
+
+JOB = {"job_name": "j", "image_name": "i", "training_data": "/d", "model_def": "a.b", "namespace": "n"}
 
 
 class StockApi:
@@ -48,3 +51,24 @@ def test_what_is_there_and_may_not_be_deleted_is_an_error(api: StockApi) -> None
     api.config_map = object()
     with pytest.raises(Forbidden):
         in_cluster.end_pods("j")
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_of_a_failed_job_what_nobody_comes_to_remove_is_removed(
+    api: StockApi, monkeypatch: pytest.MonkeyPatch, is_last: bool
+) -> None:
+    monkeypatch.setattr("elastic_runtime.steps.successor.nobody_comes_after", lambda _: is_last)
+    removed: list[str] = []
+    api.config_map = object()
+    monkeypatch.setattr(StockApi, "delete_config_map", lambda _, name: removed.append(name))
+    in_cluster.leave_nothing_that_nobody_removes(JobSpec.make(JOB, []))
+    assert removed == (["elasticdl-j"] if is_last else [])
+
+
+def test_what_cannot_be_removed_of_a_failed_job_is_said(
+    api: StockApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("elastic_runtime.steps.successor.nobody_comes_after", lambda _: True)
+    api.config_map = object()
+    in_cluster.leave_nothing_that_nobody_removes(JobSpec.make(JOB, []))
+    assert "may not delete configmaps" in caplog.text

@@ -23,7 +23,7 @@ class Pod:
     """A step in a pod of a cluster, with a job that does nothing but succeed; what happens, in order."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.happened, self.error = folder, [], None
+        self.folder, self.happened, self.error, self.code = folder, [], None, 0
         self.spec: JobSpec | None = None
         (folder / "zoo").mkdir()
         (folder / "zoo" / "m.py").write_text(MODEL)
@@ -42,12 +42,15 @@ class Pod:
         show(LiveState(records_done=3))
         if self.error:
             raise self.error
-        self.happened.append("succeeded")
-        return 0
+        self.happened.append("failed" if self.code else "succeeded")
+        return self.code
 
     def forget_job(self, spec: JobSpec) -> None:
         assert (self.folder / "model").is_dir()
         self.happened.append("forgotten")
+
+    def leave_nothing_that_nobody_removes(self, spec: JobSpec) -> None:
+        self.happened.append("left to whoever comes after, if anybody does")
 
     def train(self, **options: object) -> None:
         made = {name: Folder(str(self.folder / name)) for name in ("model", "metrics", "report", "pods")}
@@ -67,7 +70,7 @@ class Silent:
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
     monkeypatch.chdir(tmp_path)  # a run folder of its own is there by default
     made = Pod(tmp_path)
-    for name in ("options_of_the_pod", "run", "forget_job"):
+    for name in ("options_of_the_pod", "run", "forget_job", "leave_nothing_that_nobody_removes"):
         monkeypatch.setattr(train, name, getattr(made, name))
     monkeypatch.setattr(train, "is_in_cluster", lambda: True)
     monkeypatch.setattr(train, "take_the_masters_place", lambda _: None)
@@ -125,6 +128,13 @@ def test_a_step_that_trained_in_processes_says_where_its_model_is_if_it_cannot_b
 def test_of_a_job_whose_model_is_delivered_nothing_is_kept(pod: Pod) -> None:
     pod.train(image_name="i")
     assert pod.happened == ["succeeded", "forgotten"]
+
+
+def test_what_is_kept_of_a_job_that_failed_is_for_whoever_comes_after(pod: Pod) -> None:
+    pod.code = 1
+    with pytest.raises(ElasticError):
+        pod.train(image_name="i")
+    assert pod.happened == ["failed", "left to whoever comes after, if anybody does"]
 
 
 def test_the_report_of_a_job_is_not_lost_to_an_error_after_its_begin(pod: Pod) -> None:
