@@ -106,13 +106,15 @@ def take_the_masters_place(spec: JobSpec) -> None:
     from elastic_runtime.platform.kubernetes import labels
     from elastic_runtime.platform.kubernetes.api import Api
     from elastic_runtime.platform.kubernetes.container import TOKEN
-    from elastic_runtime.steps.namesake import become_master
+    from elastic_runtime.steps.namesake import become_master, ran_out_of_memory
 
     api = Api.connect(spec.namespace)
     try:
         own = become_master(api, spec.job_name, _own_name())
         address = api.await_address(own.metadata.name, seconds=ADDRESS_SECONDS)
         secret = api.get_secret(labels.anchor_name(spec.job_name))
+        for words in ran_out_of_memory(api.list_pods(labels.master_of(spec.job_name)).items):
+            log.warning("an earlier attempt of this step: %s", words)
     finally:
         api.close()
     if secret is not None:
@@ -195,12 +197,14 @@ def end_pods(job: str) -> list[str]:
     from elastic_runtime.platform.kubernetes.api import Api
     from elastic_runtime.platform.kubernetes.objects import pod_of
     from elastic_runtime.platform.kubernetes.removal import see_off
+    from elastic_runtime.steps.namesake import ran_out_of_memory
 
     api = Api.connect(NAMESPACE_FILE.read_text(encoding="utf-8").strip())
     try:
-        pods = [
-            pod for pod in api.list_pods(labels.pods_of(job)).items if pod_of(pod).role is not Role.MASTER
-        ]
+        found = api.list_pods(labels.pods_of(job)).items
+        pods = [pod for pod in found if pod_of(pod).role is not Role.MASTER]
+        for words in ran_out_of_memory(pod for pod in found if pod_of(pod).role is Role.MASTER):
+            log.warning("a master of the job: %s", words)
         if api.get_config_map(labels.anchor_name(job)) is not None:
             api.delete_config_map(labels.anchor_name(job))
         for pod in pods:

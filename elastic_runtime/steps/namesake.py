@@ -9,13 +9,14 @@ name of its node in the workflow: Argo numbers attempts behind it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.platform.kubernetes import labels, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.objects import workflow_of
-from elastic_runtime.platform.pods import Phase, Role
+from elastic_runtime.platform.pods import ExitCause, Phase, Role
 
 NODE = "workflows.argoproj.io/node-name"
 _ATTEMPT = re.compile(r"\(\d+\)")
@@ -43,6 +44,16 @@ def other_run(api: Api, job: str, name: str) -> str:
     living = _living_masters(api, job, name)
     mine = _run(api.get_pod(name)) if living else ""
     return next((_run(pod) or pod.metadata.name for pod in living if _run(pod) != mine), "")
+
+
+def ran_out_of_memory(pods: Iterable[Any]) -> list[str]:
+    """Of these pods, those that were killed so, with their limits: their logs may end without a word."""
+    ended = {pod.metadata.name: state.verdict(pod) for pod in pods if state.phase(pod) is Phase.ENDED}
+    return [
+        f"{name} was {verdict.detail}"
+        for name, verdict in ended.items()
+        if verdict.cause is ExitCause.OUT_OF_MEMORY
+    ]
 
 
 def _refuse_a_second(api: Api, job: str, name: str) -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kubernetes.client import V1Pod
 
+from elastic_runtime.platform.kubernetes import labels
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.errors import Forbidden
+from elastic_runtime.platform.pods import Role
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.steps import in_cluster
+from tests.unit.platform.kubernetes.step_pod import as_pod
 
 JOB = {"job_name": "j", "image_name": "i", "training_data": "/d", "model_def": "a.b", "namespace": "n"}
 
@@ -20,9 +24,10 @@ class StockApi:
 
     def __init__(self) -> None:
         self.config_map: object | None = None
+        self.pods: list[V1Pod] = []
 
     def list_pods(self, selector: str) -> SimpleNamespace:
-        return SimpleNamespace(items=[])
+        return SimpleNamespace(items=self.pods)
 
     def get_config_map(self, name: str) -> object | None:
         return self.config_map
@@ -51,6 +56,31 @@ def test_what_is_there_and_may_not_be_deleted_is_an_error(api: StockApi) -> None
     api.config_map = object()
     with pytest.raises(Forbidden):
         in_cluster.end_pods("j")
+
+
+def attempt(name: str, end: dict[str, object]) -> V1Pod:
+    """Of the training step: Argo's own container is in its pod, too, and does not run out of memory."""
+    limits = {"limits": {"memory": "1Gi"}}
+    containers = [{"name": "wait", "image": "w"}, {"name": "main", "image": "i", "resources": limits}]
+    states = {"wait": {"terminated": {"exitCode": 0}}, "main": {"terminated": end}}
+    told = [
+        {"name": each, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        for each, state in states.items()
+    ]
+    marks = labels.labels("j", Role.MASTER)
+    status = {"phase": "Failed", "containerStatuses": told}
+    return as_pod(
+        {"metadata": {"name": name, "labels": marks}, "spec": {"containers": containers}, "status": status}
+    )
+
+
+def test_a_master_that_was_killed_for_memory_without_a_word_is_told_of_at_the_end(
+    api: StockApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed = attempt("step-0", {"exitCode": 137, "reason": "OOMKilled"})
+    api.pods = [killed, attempt("step-1", {"exitCode": 1, "reason": "Error"})]
+    assert in_cluster.end_pods("j") == []
+    assert caplog.messages == ["a master of the job: step-0 was killed for memory: its limit is 1Gi"]
 
 
 @pytest.mark.parametrize("is_last", [True, False])
