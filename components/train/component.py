@@ -181,13 +181,14 @@ def train(
         node_selector: Labels of the nodes that pods may run on: pool=train,zone=a.
         toleration: Taints that pods tolerate:
             key=pool,value=train,effect=NoSchedule;key=gpu,operator=Exists; also seconds.
-        service_account: Service account of the pods; the master needs its rights; default: the namespace's
-            default.
+        service_account: Service account of the pods; the master needs its rights; default: the master's,
+            which is the namespace's default unless a pipeline's step is the master.
         populate_env_names: Regular expression for the master's variables that its children get too.
         worker_resource_request: What a worker asks for.
-        worker_resource_limit: What a worker gets at most; default: worker_resource_request.
+        worker_resource_limit: What a worker gets at most; none: no limit; default: worker_resource_request.
         ps_resource_request: What a parameter server asks for.
-        ps_resource_limit: What a parameter server gets at most; default: ps_resource_request.
+        ps_resource_limit: What a parameter server gets at most; none: no limit; default:
+            ps_resource_request.
         ps_pod_priority: Priority class of parameter servers; default: the one given for the master,
             otherwise that of the first worker, but not low.
         worker_pod_priority: Priority class of workers, or the fraction of them that is high, the rest low.

@@ -23,6 +23,7 @@ from elastic_runtime.master.ledger import Ledger, Source
 from elastic_runtime.platform.pods import Role
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.resources import UNLIMITED
 
 LISTING, TRAINING, PREDICTION, EVALUATION, EXPORT, FLEET = (
     "listing",
@@ -318,7 +319,8 @@ def more_memory(spec: JobSpec, role: Role) -> str:
     """What to do when pods of that role run out of memory."""
     if spec.platform != "kubernetes":
         return "make --num_workers or --minibatch_size smaller"
-    bound = "limit" if getattr(spec, f"{role}_resource_limit") else "request"  # which is the limit then
+    has_limit = getattr(spec, f"{role}_resource_limit") not in ("", UNLIMITED)
+    bound = "limit" if has_limit else "request"  # which is the limit then, or makes room on a node
     return f"give it more by --{role}_resource_{bound}, or make --minibatch_size smaller"
 
 

@@ -10,6 +10,7 @@ from elastic_runtime.spec.values import (
     Envs,
     Image,
     JobName,
+    Limit,
     Namespace,
     NodeSelector,
     Number,
@@ -120,7 +121,7 @@ class Kubernetes(Group):
         "",
         "service account of the pods; the master needs its rights",
         takes=JOB,
-        shown="the namespace's default",
+        shown="the master's, which is the namespace's default unless a pipeline's step is the master",
     )
     populate_env_names: Pattern = flag(
         "", "regular expression for the master's variables that its children get too", takes=JOB
@@ -128,18 +129,18 @@ class Kubernetes(Group):
     master_resource_request: Resources = flag(
         "cpu=0.1,memory=1024Mi", "what the master asks for: `cpu=0.5,memory=1Gi,gpu=1`", takes=JOB
     )
-    master_resource_limit: Resources = flag(
-        "", "what the master gets at most", takes=JOB, shown="master_resource_request"
+    master_resource_limit: Limit = flag(
+        "", "what the master gets at most; `none`: no limit", takes=JOB, shown="master_resource_request"
     )
     worker_resource_request: Resources = flag("cpu=1,memory=4096Mi", "what a worker asks for", takes=JOB)
-    worker_resource_limit: Resources = flag(
-        "", "what a worker gets at most", takes=JOB, shown="worker_resource_request"
+    worker_resource_limit: Limit = flag(
+        "", "what a worker gets at most; `none`: no limit", takes=JOB, shown="worker_resource_request"
     )
     ps_resource_request: Resources = flag(
         "cpu=1,memory=4096Mi", "what a parameter server asks for", takes=JOB
     )
-    ps_resource_limit: Resources = flag(
-        "", "what a parameter server gets at most", takes=JOB, shown="ps_resource_request"
+    ps_resource_limit: Limit = flag(
+        "", "what a parameter server gets at most; `none`: no limit", takes=JOB, shown="ps_resource_request"
     )
     master_pod_priority: PriorityClass = flag(
         "", "priority class of the master", takes=JOB, shown="that of the first worker, but not `low`"

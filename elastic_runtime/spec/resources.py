@@ -15,6 +15,7 @@ _NAMES = {
     "ephemeral-storage": "ephemeral-storage",
     "gpu": "nvidia.com/gpu",
 }
+UNLIMITED = "none"
 _CPU = re.compile(r"[0-9]+|[0-9]*\.[0-9]+|[1-9][0-9]*m")
 _BYTES = re.compile(r"[1-9][0-9]*[EPTGMK]i?|[1-9][0-9]{6,}")
 """Bytes may be without a unit, as KFP hands them over; of less than a million it was forgotten."""
@@ -39,9 +40,14 @@ def parse_resources(text: str) -> dict[str, str]:
     return found
 
 
+def parse_limit(text: str) -> dict[str, str]:
+    """Like resources; or `none`, as many as there are."""
+    return {} if text == UNLIMITED else parse_resources(text)
+
+
 def limits(request: str, limit: str) -> dict[str, str]:
     """The limits that go with a request: those given, or the request itself when none are."""
-    return parse_resources(limit or request)
+    return parse_limit(limit or request)
 
 
 def excess(request: str, limit: str) -> str:

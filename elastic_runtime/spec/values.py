@@ -12,7 +12,7 @@ from elastic_runtime.errors import InputError
 from elastic_runtime.spec.pairs import envs
 from elastic_runtime.spec.params import parse_params
 from elastic_runtime.spec.priorities import parse_priority_class, parse_worker_priority
-from elastic_runtime.spec.resources import parse_resources
+from elastic_runtime.spec.resources import parse_limit, parse_resources
 from elastic_runtime.spec.scheduling import parse_node_selector, parse_tolerations
 from elastic_runtime.spec.volumes import parse_volumes
 
@@ -103,6 +103,7 @@ Image = Annotated[str, _checked(_like(_IMAGE, "an image such as registry/name:ta
 Address = Annotated[str, _checked(_port_in)]
 Volumes = Annotated[str, _checked(parse_volumes)]
 Resources = Annotated[str, _checked(parse_resources)]
+Limit = Annotated[str, _checked(parse_limit)]
 PriorityClass = Annotated[str, _checked(parse_priority_class)]
 WorkerPriorityText = Annotated[str, _checked(parse_worker_priority)]
 Envs = Annotated[str, _checked(envs)]

@@ -4,10 +4,10 @@ KFP hands it over as fragments of a pod (`dsl.TaskConfig`). Workers and paramete
 accelerators go to workers only, and what the job's own options say wins; `cluster_spec_json` does so entry by
 entry, for it may be about something else. A role whose request or limit is among the options has neither from
 the task: the step may be small and its workers large. A limit on CPU or memory alone is the request, too, as
-Kubernetes takes it: the job's default request may be above it. Of volumes, claims and folders of the node
-become the job's `volume`; others, such as secrets, go into the pods as they are. A server that knows no
-`dsl.TaskConfig` hands nothing over: there the step's own pod tells (`platform/kubernetes/own_pod.py`), and
-locally nothing does.
+Kubernetes takes it: the job's default request may be above it. A request without a limit has none, unlike the
+job's own. Of volumes, claims and folders of the node become the job's `volume`; others, such as secrets, go
+into the pods as they are. A server that knows no `dsl.TaskConfig` hands nothing over: there the step's own
+pod tells (`platform/kubernetes/own_pod.py`), and locally nothing does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.spec.pairs import envs
+from elastic_runtime.spec.resources import UNLIMITED
 
 _OF_A_DEVICE = "/"  # it is after its vendor's domain
 _WITH_A_REQUEST = ("cpu", "memory", "ephemeral-storage")
@@ -78,6 +79,8 @@ def _resources(resources: Mapping[str, Mapping[str, str]], given: Mapping[str, o
             found[f"{role}_resource_{option}"] = _pairs(
                 {name: v for name, v in wanted.items() if role == "worker" or _OF_A_DEVICE not in name}
             )
+        if requests and not found[f"{role}_resource_limit"]:
+            found[f"{role}_resource_limit"] = UNLIMITED
     return found
 
 

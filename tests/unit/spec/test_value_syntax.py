@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime.errors import InputError
+from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.pairs import envs
 from elastic_runtime.spec.params import parse_params
 from elastic_runtime.spec.priorities import parse_worker_priority
@@ -109,6 +110,14 @@ def test_a_resource_that_kubernetes_would_refuse_is_refused(text, names):
 def test_a_missing_limit_is_the_request():
     assert limits("cpu=1,memory=1Gi", "") == {"cpu": "1", "memory": "1Gi"}
     assert limits("cpu=1", "cpu=2") == {"cpu": "2"}
+
+
+def test_a_limit_may_be_none_at_all():
+    assert limits("cpu=1,memory=1Gi", "none") == {}
+    assert excess("cpu=1,memory=1Gi", "none") == ""
+    assert JobSpec.check_each({"worker_resource_limit": "none"}) is None
+    with pytest.raises(InputError, match="worker_resource_request"):
+        JobSpec.check_each({"worker_resource_request": "none"})
 
 
 def test_a_request_above_its_limit_is_told():

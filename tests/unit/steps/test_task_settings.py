@@ -59,7 +59,18 @@ def test_an_accelerator_alone_leaves_the_request_as_it_is() -> None:
 def test_what_the_job_says_itself_wins() -> None:
     task = TaskConfig(resources={"requests": {"cpu": "2"}})
     options = from_task(task, {"worker_resource_request": "cpu=9"})
-    assert options == {"ps_resource_request": "cpu=2"}
+    assert options == {"ps_resource_request": "cpu=2", "ps_resource_limit": "none"}
+
+
+def test_a_request_without_a_limit_has_none_for_pods_either() -> None:
+    task = TaskConfig(resources={"requests": {"memory": "256Mi"}, "limits": {"nvidia.com/gpu": "1"}})
+    blueprint = Blueprint.of(parse("train", arguments(JOB | from_task(task, JOB))).spec)
+    made = [
+        blueprint.pod(PodSpec("p", "j", role, 0, ("true",))).spec.containers[0].resources
+        for role in (Role.WORKER, Role.PS)
+    ]
+    assert [each.requests for each in made] == [{"memory": "256Mi"}, {"memory": "256Mi"}]
+    assert [each.limits for each in made] == [{"nvidia.com/gpu": "1"}, {}]
 
 
 def test_beside_a_small_step_workers_may_be_large() -> None:
