@@ -17,6 +17,7 @@ from elastic_runtime.spec.values import (
     Pattern,
     PriorityClass,
     Resources,
+    Secrets,
     ServiceAccount,
     Switch,
     Text,
@@ -100,6 +101,12 @@ class Kubernetes(Group):
     extra_pypi_index: Text = flag("", "additional package index for building the image", takes=JOB)
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = flag(
         "Always", "when nodes pull the image", takes=JOB
+    )
+    image_pull_secret: Secrets = flag(
+        "",
+        "secrets that nodes pull the images with: `a,b`",
+        takes=JOB,
+        shown="those of the service account",
     )
     namespace: Namespace = flag("default", "namespace of pods and services", takes=JOB)
     volume: Volumes = flag(

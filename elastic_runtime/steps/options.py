@@ -25,6 +25,7 @@ NOT_OF_A_STEP = {
     "dry_run_format": "there is nothing to submit: the step is the job's master",
     "detach": "the step ends with the job",
     "restart": "a repeated step goes on with its job",
+    "image_pull_secret": "the job's pods are pulled with those of the step's own pod",
     "namespace": "the job runs where the step runs",
     "port": "any that is free, or the one of the job's service",
     "master_resource_request": "the step's pod gets what is set on the task",

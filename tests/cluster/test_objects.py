@@ -137,6 +137,7 @@ def test_every_form_of_every_option_is_taken(cluster: Cluster, namespace: Namesp
         "--image_pull_policy": ("Never", "IfNotPresent", "Always"),
         "--envs": ("A=$(B),b.c-d=1,2,3",),
         "--service_account": ("train.er",),
+        "--image_pull_secret": ("a,b.c",),
         "--worker_resource_limit": ("none", "cpu=2,memory=8G"),
         "--node_selector": ("pool=train,example.com/zone=",),
         "--toleration": (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubernetes.client import (
@@ -249,7 +249,9 @@ class Blueprint:
     def _account(self) -> Account:
         """The one that is named; what the master's images are pulled with would take its own from another."""
         named = self.spec.service_account
-        return self.account if named in ("", self.account.name) else Account(name=named)
+        found = self.account if named in ("", self.account.name) else Account(name=named)
+        secrets = self.spec.image_pull_secret
+        return replace(found, pull_secrets=tuple(secrets.split(","))) if secrets else found
 
     def _service(self, role: Role, index: int | None, owner: Owner | None) -> V1Service:
         job, place = self.spec.job_name, index or 0

@@ -17,6 +17,7 @@ SYNTAX = {
     "node_selector": st.just("pool=train,zone=a"),
     "toleration": st.just("key=pool,value=train;key=gpu,operator=Exists"),
     "service_account": st.just("trainer"),
+    "image_pull_secret": st.sampled_from(["a", "a,b.c"]),
     "envs": st.just("A=1,2,B=3"),
     "populate_env_names": st.just("MY_.*"),
     "worker_pod_priority": st.sampled_from(["0.5", "high", "low-priority"]),

@@ -294,6 +294,14 @@ def test_pods_run_as_their_master_unless_the_job_names_whom_and_have_no_token_of
         assert pod.spec.automount_service_account_token is False
 
 
+def test_images_are_pulled_with_the_secrets_that_the_job_names():
+    own = step_pod(imagePullSecrets=[{"name": "registry"}])
+    for named, master in (("", own), ("trainer", own), ("", None)):
+        blueprint = Blueprint.of(job(f"--service_account={named}", "--image_pull_secret=a,b"), own=master)
+        pods = [blueprint.master_pod(MASTER), blueprint.pod(child(Role.PS)), blueprint.pod(child())]
+        assert [account(pod)[1] for pod in pods] == [["a", "b"]] * 3
+
+
 def test_where_a_cloud_has_put_the_masters_token_its_children_are_not_told():
     token = {"name": "aws-iam-token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
     place = {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/aws/token"}
