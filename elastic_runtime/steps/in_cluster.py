@@ -114,7 +114,7 @@ def take_the_masters_place(spec: JobSpec) -> None:
         address = api.await_address(own.metadata.name, seconds=ADDRESS_SECONDS)
         secret = api.get_secret(labels.anchor_name(spec.job_name))
         for words in ran_out_of_memory(api.list_pods(labels.master_of(spec.job_name)).items):
-            log.warning("an earlier attempt of this step: %s", words)
+            log.warning("an earlier master of this job: %s", words)
     finally:
         api.close()
     if secret is not None:

@@ -118,7 +118,7 @@ class JobOutputs:
             with contextlib.suppress(OSError):  # what is wrong is said in the log, too
                 write_text(self._report, render((), summary))
                 write_text(self._pods, f"{verdict(summary)}\n")
-        self._keep(has_begun=self._written is not None)
+        self._keep(has_come_to_something=self._written is not None)
 
     def end(self, exit_code: int, *, goes_on: bool = False) -> Summary:
         """The job has ended, or `goes_on` without this step: all is brought in its last state.
@@ -139,7 +139,7 @@ class JobOutputs:
             log.warning(_NOT_WRITTEN, problem)  # what has become of the job is to be told all the same
             summary = read_summary(self._folder / FILE_NAME)
         if exit_code:
-            self._keep(has_begun=True)
+            self._keep(has_come_to_something=not goes_on)
             raise JobEnded(summary, exit_code, goes_on=goes_on)
         return summary
 
@@ -166,9 +166,9 @@ class JobOutputs:
         write_text(self._metrics, json.dumps(self._metrics.metadata, indent=2) + "\n")
         return summary
 
-    def _keep(self, *, has_begun: bool) -> None:
-        """Say where the report is, if anywhere, or how that of a job which has begun would be kept."""
-        if has_begun and (lost := self._stored.out_of_reach()):
+    def _keep(self, *, has_come_to_something: bool) -> None:
+        """Say where the report is, if anywhere, or how one that is worth it would be kept."""
+        if has_come_to_something and (lost := self._stored.out_of_reach()):
             remedy = "`open_store(task)` of elasticdl_components.store keeps them"
             log.info("gone with this step's pod: its %s; %s", ", ".join(lost), remedy)
         place = address(self._report)

@@ -106,8 +106,8 @@ class KubernetesPlatform:
         await self._listed()
         if name not in self._lives:
             raise InputError(f"no pod {name!r} in this job", remedy=nearest(name, self._lives))
-        await self._begun(name)
         own = own_container(self._lives[name].seen)
+        await self._begun(name)
         lines = self._api.pod_log(name, container=own.name, follow=follow)
         try:
             while (line := await asyncio.to_thread(next, lines, None)) is not None:
