@@ -28,10 +28,10 @@ _OF_ENGINES = frozenset(
 _VARIABLE_OF_ENGINES = re.compile(r"(KFP|ARGO)_.*")
 _WITH_A_TOKEN = {"AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_FULL_URI"}
 """What is injected beside the path of a token, and keeps another token from being injected."""
-_BY_DEFAULT = {
-    (f"node.kubernetes.io/{state}", "Exists", "NoExecute", 300) for state in ("not-ready", "unreachable")
+_OF_EVERY_POD = {
+    (f"node.kubernetes.io/{state}", "Exists", "NoExecute") for state in ("not-ready", "unreachable")
 }
-"""Tolerations of every pod, unless its cluster says otherwise."""
+"""Tolerations that a cluster adds, for as long as it likes; the job has its own in their place."""
 _LIMIT_RANGER = "kubernetes.io/limit-ranger"
 _BY_A_LIMIT_RANGE = re.compile(rf"(?:set: |; |^)([^;:]+) (request|limit) for container {STEP}(?=;|$)")
 
@@ -80,7 +80,7 @@ def settings_of(pod: V1Pod) -> Settings:
     ]
     return Settings(
         affinity=spec.get("affinity"),
-        tolerations=[each for each in spec.get("tolerations", []) if _marks(each) not in _BY_DEFAULT],
+        tolerations=[each for each in spec.get("tolerations", []) if _marks(each) not in _OF_EVERY_POD],
         node_selector=spec.get("nodeSelector"),
         env=env,
         volumes=[each for name, each in volumes.items() if name in mounted],
@@ -117,7 +117,7 @@ def _has_a_token(volume: Mapping[str, Any]) -> bool:
 
 
 def _marks(toleration: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(toleration.get(name) for name in ("key", "operator", "effect", "tolerationSeconds"))
+    return tuple(toleration.get(name) for name in ("key", "operator", "effect"))
 
 
 def _asked_for(resources: Mapping[str, Any], annotations: Mapping[str, str]) -> _Part:

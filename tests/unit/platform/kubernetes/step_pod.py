@@ -1,4 +1,7 @@
-"""The pod of a step as KFP and Argo make it and Kubernetes keeps it, with what users set on a task."""
+"""The pod of a step as KFP 2.14.3 and Argo 4.0.7 make it and Kubernetes 1.34 keeps it, after one of a kit.
+
+What users set on a task is given.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,24 @@ def step_pod(
     own = [{"name": "kfp-launcher", "mountPath": "/kfp-launcher"}]
     own += [{"name": name, "mountPath": f"/{name.removesuffix('-scratch')}"} for name in scratch]
     field = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}
-    of_argo = [{"name": "ARGO_CONTAINER_NAME", "value": "main"}, {"name": "ARGO_TEMPLATE", "value": "{}"}]
+    of_argo = [
+        {"name": "ARGO_CONTAINER_NAME", "value": "main"},
+        {"name": "ARGO_NODE_ID", "value": "digits-2"},
+        {"name": "ARGO_PROGRESS_FILE", "value": "/var/run/argo/progress"},
+    ]
+    of_kfp = [{"name": name, "valueFrom": field} for name in ("KFP_POD_NAME", "KFP_POD_UID")]
+    elsewhere = [{**mount, "mountPath": f"/mainctrfs{mount['mountPath']}"} for mount in own]
+    scratches = [{"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": "0"}]
     projected = {
         "defaultMode": 420,
         "sources": [
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
+                }
+            },
         ],
     }
     spec = {
@@ -51,11 +66,17 @@ def step_pod(
         "restartPolicy": "Never",
         "initContainers": [{"name": "init", "image": "argoexec"}, {"name": "kfp-launcher", "image": "kfp"}],
         "containers": [
-            {"name": "wait", "image": "argoexec", "volumeMounts": [*argo, TOKEN], "env": of_argo},
+            {
+                "name": "wait",
+                "image": "argoexec",
+                "volumeMounts": [*elsewhere, *scratches, *argo, TOKEN],
+                "env": of_argo,
+            },
             {
                 "name": "main",
                 "image": "elasticdl",
-                "env": [*env, {"name": "KFP_POD_NAME", "valueFrom": field}, *of_argo],
+                "env": [*env, *of_kfp, *of_argo],
+                "envFrom": [{"configMapRef": {"name": "metadata-grpc-configmap", "optional": True}}],
                 "volumeMounts": [*mounts, *own, *argo, TOKEN],
                 "resources": resources or {},
             },
@@ -71,10 +92,11 @@ def step_pod(
         "tolerations": [*tolerations, *BY_DEFAULT],
         **more,
     }
+    marks = {"kubectl.kubernetes.io/default-container": "main", "sidecar.istio.io/inject": "false"}
     metadata = {
-        "name": "digits-1-system-container-impl-2",
-        "namespace": "n",
-        "annotations": annotations or {},
+        "name": "digits-system-container-impl-2",
+        "namespace": "default",
+        "annotations": {**marks, **(annotations or {})},
     }
     return as_pod({"metadata": metadata, "spec": spec})
 
