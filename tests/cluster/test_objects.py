@@ -12,10 +12,11 @@ import yaml
 from kubernetes import client, config
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.platform.kubernetes import labels
+from elastic_runtime.platform.kubernetes import labels, state
+from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.manifest import to_yaml
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of
-from elastic_runtime.platform.pods import PodSpec, Role, pod_name
+from elastic_runtime.platform.pods import Phase, PodSpec, Role, pod_name
 from elastic_runtime.spec.arguments import parse
 from tests.cluster.jobs import RESOURCES, ClusterJob, bound
 from tests.cluster.kit.cluster import PATIENCE_SECONDS, Cluster
@@ -297,6 +298,28 @@ def test_a_demo_manifest_is_taken(namespace: Namespace, name: str) -> None:
     asked = ("create", "--dry-run=server", "--output=yaml", "--filename", MANIFESTS / "examples" / name)
     made = yaml.safe_load(namespace.kubectl(*asked))
     assert made["metadata"]["name"] == "elasticdl-test-mnist-master"
+
+
+def test_a_pod_has_ended_and_is_read_by_its_own_container_whatever_a_mesh_has_put_beside_it(
+    cluster: Cluster, namespace: Namespace
+) -> None:
+    image = cluster.image("busybox")
+    blueprint = plan(namespace, f"--image_name={image}", "--worker_resource_request=cpu=0.1,memory=50M")
+    worker = blueprint.pod(child(blueprint, Role.WORKER, "sh", "-c", "echo own; exit 3"))
+    proxy = client.V1Container(name="proxy", image=image, command=["sh", "-c", "echo not; sleep 600"])
+    worker.spec.containers.insert(0, proxy)
+    created(namespace, blueprint.secret("secret"), worker)
+    api = client.CoreV1Api(connection(cluster))
+    name = worker.metadata.name
+
+    def seen() -> Any:
+        return api.read_namespaced_pod(name, namespace.name)
+
+    until(lambda: state.phase(seen()) is Phase.ENDED, what="it has ended", seconds=PATIENCE_SECONDS)
+    assert seen().status.phase == "Running"
+    assert state.verdict(seen()).exit_code == 3
+    assert namespace.log(name, own_container(seen()).name) == "own\n"
+    assert namespace.kubectl("logs", name) == "own\n", "kubectl is told, too"
 
 
 def connection(cluster: Cluster) -> client.ApiClient:
