@@ -120,7 +120,7 @@ class ParameterServer:
             self._shard.drop_snapshot(order.drop_snapshot.version)
         elif kind == "snapshot":
             with contextlib.suppress(Refused):
-                self._say_reached(self._shard.snapshot(0))
+                self._say_reached(self._shard.snapshot(0).version)
 
     def _save(self, directory: str, version: int) -> None:
         request = SavedRequest(member=self._name, version=version, directory=directory)

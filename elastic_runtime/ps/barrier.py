@@ -2,8 +2,9 @@
 
 PS 0 leads: its `Barrier` lets a version come about once as many pushes wait as were asked for, or as there
 are workers left to send. The other servers follow: a `Line` holds pushes until those that PS 0 merged into
-one version are here, version after version. Nothing waits for a worker that is gone, nor past a deadline.
-Time is an argument.
+one version are here, version after version; and where it is only heard that PS 0 has made a version, until
+its pushes come or those who would bring them are lost. Nothing waits for a worker that is gone, nor past a
+deadline. Time is an argument.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ class Senders:
             self.workers |= {worker}
         self.lost -= {worker}
 
+    def may_bring(self, missing: Collection[str] | None) -> bool:
+        """Whether a push of one of these (None: of anybody) may still come."""
+        if missing is None:
+            return self._generation < 0 or bool(self.workers)
+        return not self.lost.issuperset(missing)
+
 
 @dataclass
 class Barrier:
@@ -71,8 +78,12 @@ class Barrier:
 
 @dataclass
 class _Group:
+    """The pushes of one version."""
+
     deadline: float
-    missing: set[str]
+    missing: set[str] | None  # None: it is not known whose they are
+    is_here: bool = False
+    """Whether one of them is; else the version is only heard of."""
 
 
 @dataclass
@@ -86,24 +97,45 @@ class Line:
     @property
     def deadline(self) -> float:
         """When the first group stops waiting."""
-        return self.groups[min(self.groups)].deadline if self.groups else math.inf
+        return min((self.groups[version].deadline for version in self._foremost()), default=math.inf)
 
     def arrive(self, version: int, merged: Collection[str], worker: str, now: float) -> None:
         """A push of this worker, which PS 0 merged with those of others into this version."""
-        group = self.groups.setdefault(version, _Group(now + self.wait_seconds, set(merged)))
-        group.missing.discard(worker)
+        group = self._hear(version, merged, now)
+        group.is_here = True
+        group.missing = (group.missing or set()) - {worker}
+
+    def expect(self, version: int, merged: Collection[str] | None, now: float) -> None:
+        """PS 0 has made this version, of these workers' pushes if that is known."""
+        self._hear(version, merged, now)
+
+    def _hear(self, version: int, merged: Collection[str] | None, now: float) -> _Group:
+        group = self.groups.setdefault(version, _Group(now + self.wait_seconds, None))
+        if group.missing is None and merged is not None:
+            group.missing = set(merged)
+        return group
 
     def next(self, version: int, senders: Senders, now: float) -> int | None:
-        """The version to apply next on top of `version`, if its pushes are here or will not come."""
-        if not self.groups:
-            return None
-        first = min(self.groups)
-        group = self.groups[first]
-        here = not group.missing - senders.lost
-        # Of a version that was skipped nothing came: its only senders may have been lost on their way to us.
-        in_order = first == version + 1 or bool(senders.lost - self._lost_before)
-        if not (here and in_order) and now < group.deadline:
-            return None
-        del self.groups[first]
-        self._lost_before = senders.lost
-        return first
+        """The version to go to next from `version`, if its pushes are here or will not come."""
+        for first in self._foremost():
+            group = self.groups[first]
+            # Of one that was skipped nothing came: its only senders may have been lost on their way to us.
+            in_order = first == version + 1 or bool(senders.lost - self._lost_before)
+            may_go = in_order or not group.is_here
+            if now >= group.deadline or (may_go and not senders.may_bring(group.missing)):
+                self._lost_before = senders.lost
+                return first
+        return None
+
+    def reached(self, version: int) -> None:
+        """This version is reached: nothing waits for it, nor for those before it."""
+        self.groups = {later: group for later, group in self.groups.items() if later > version}
+
+    def _foremost(self) -> list[int]:
+        """The first version with a push here, and those before it that are only heard of, in order."""
+        found = []
+        for version in sorted(self.groups):
+            found.append(version)
+            if self.groups[version].is_here:
+                break
+        return found

@@ -1,7 +1,8 @@
 """How a worker reaches the parameters: one client for all servers, over the worker's own flat buffers.
 
 Each server holds a part of the buffers; the client cuts and joins. In synchronous training server 0 decides
-on a push and the others follow it; in asynchronous training all are pushed at once. A server that cannot be
+on a push and the others follow it; in asynchronous training all are pushed at once. A pull joins parts of one
+version where that can be had, and tells those behind what server 0 said of it. A server that cannot be
 reached is `PSUnavailable`, what is not accepted on its merits is `PSRefused` or, for a push, a
 `PushResult`.
 """
@@ -141,13 +142,15 @@ class PSClient:
         held = list(self._held) if have_version == self._version else [-1] * len(self._servers)
         self._version = -1
 
-        def fetch(server: Remote) -> int:
-            held[server.index] = server.pull(request, held[server.index], weights, state)
-            return held[server.index]
+        def fetch(server: Remote) -> wire.PullReply:
+            reply = server.pull(request, held[server.index], weights, state)
+            held[server.index] = reply.version
+            return reply
 
-        version = self._all(fetch)[0]
+        newest = self._all(fetch)[0]
+        version = newest.version
         if not (self._use_async or snapshot):
-            version = self._catch_up(request, held, fetch)
+            version = self._catch_up(request, newest, held, fetch)
         if not snapshot:
             self._version, self._held = version, held
         return version
@@ -204,9 +207,10 @@ class PSClient:
     def snapshot(self) -> int:
         """Keep the present model on all servers; under which version."""
         first, *others = self._servers
-        version = first.control("Snapshot", wire.SnapshotRequest()).version
-        self._each(others, lambda server: server.control("Snapshot", wire.SnapshotRequest(version=version)))
-        return version
+        taken = first.control("Snapshot", wire.SnapshotRequest())
+        request = wire.SnapshotRequest(version=taken.version, era=taken.era, merge=taken.merge)
+        self._each(others, lambda server: server.control("Snapshot", request))
+        return taken.version
 
     def drop_snapshot(self, version: int) -> None:
         """Forget a snapshot."""
@@ -216,7 +220,7 @@ class PSClient:
     def save(self, snapshot: int, directory: str) -> int:
         """Have every server write its part of a checkpoint, of a snapshot or (0) of now; its version."""
         version = snapshot or self.snapshot()
-        request = wire.SaveRequest(snapshot=version, directory=directory)
+        request = wire.SaveRequest(snapshot=version, directory=directory, era=self.era)
         try:
             self._all(lambda server: server.control("Save", request))
         finally:
@@ -240,13 +244,28 @@ class PSClient:
         """What each server holds."""
         return self._all(lambda server: server.status())
 
-    def _catch_up(self, request: wire.PullRequest, held: list[int], fetch: Callable[[Remote], int]) -> int:
-        """Fetch parts anew that are behind others, which may move on meanwhile; the oldest version then."""
+    def _catch_up(
+        self,
+        request: wire.PullRequest,
+        newest: wire.PullReply,
+        held: list[int],
+        fetch: Callable[[Remote], wire.PullReply],
+    ) -> int:
+        """Fetch parts anew that are behind others, which may move on meanwhile; the oldest version then.
+
+        Server 0 goes first: what it says of a version tells the others whose gradients they may wait for.
+        """
+        first, *others = self._servers
         for _ in range(_ROUNDS):
-            request.min_version = max(held)
-            behind = [server for server in self._servers if held[server.index] < request.min_version]
+            if held[0] < max(held):
+                request.min_version = max(held)
+                request.ClearField("merge")
+                newest = self._each([first], fetch)[0]
+            behind = [server for server in others if held[server.index] < newest.version]
             if not behind:
                 break
+            request.min_version = newest.version
+            request.merge.CopyFrom(newest.merge)
             self._each(behind, fetch)
         return min(held)
 

@@ -34,11 +34,14 @@ class PSControl:
         self._closed = True
         await asyncio.gather(*(channel.close(None) for channel in self._channels))
 
-    async def save(self, snapshot: int, directory: str) -> int:
-        """Have every server write its part of a checkpoint, of a snapshot or (0) of now; its version."""
+    async def save(self, snapshot: int, directory: str, era: int = 0) -> int:
+        """Have every server write its part of a checkpoint, of a snapshot or (0) of now; its version.
+
+        The snapshot is of that era; of whichever is there, if it is 0.
+        """
         version = snapshot or await self.snapshot()
         try:
-            await self._all("Save", wire.SaveRequest(snapshot=version, directory=directory))
+            await self._all("Save", wire.SaveRequest(snapshot=version, directory=directory, era=era))
         finally:
             if not snapshot:
                 await self.drop_snapshot(version)
@@ -51,9 +54,10 @@ class PSControl:
 
     async def snapshot(self) -> int:
         """Keep the present model on all servers; under which version."""
-        version = (await self._call("Snapshot", wire.SnapshotRequest(), 0)).version
-        await self._all("Snapshot", wire.SnapshotRequest(version=version), range(1, len(self._stubs)))
-        return version
+        taken = await self._call("Snapshot", wire.SnapshotRequest(), 0)
+        request = wire.SnapshotRequest(version=taken.version, era=taken.era, merge=taken.merge)
+        await self._all("Snapshot", request, range(1, len(self._stubs)))
+        return taken.version
 
     async def drop_snapshot(self, version: int) -> None:
         """Forget a snapshot."""

@@ -97,8 +97,8 @@ class Remote:
 
     def pull(
         self, request: wire.PullRequest, have_version: int, weights: np.ndarray, state: np.ndarray
-    ) -> int:
-        """Fill this server's part of the buffers, unless it has `have_version` still; its version."""
+    ) -> wire.PullReply:
+        """Fill this server's part of the buffers, unless it has `have_version` still."""
         mine = wire.PullRequest(have_version=have_version)
         mine.MergeFrom(request)
         try:
@@ -110,7 +110,7 @@ class Remote:
             next(replies, None)
         except grpc.RpcError as error:
             raise self._unavailable(error) from None
-        return reply.version
+        return reply
 
     def pull_rows(self, request: wire.PullRowsRequest, ids: np.ndarray, values: np.ndarray) -> None:
         """Fill the rows of those ids that lie on this server."""

@@ -76,10 +76,7 @@ class ParameterData:
                 outcome = self._shard.push(self._with_content(_push(request), request.rows, requests))
         except Refused as no:
             return wire.PushReply(verdict=no.verdict, reason=no.reason).SerializeToString()
-        reply = wire.PushReply(verdict=outcome.verdict, reason=outcome.reason)
-        if outcome.merge is not None:
-            reply.merge.version = outcome.merge.version
-            reply.merge.workers.extend(outcome.merge.workers)
+        reply = wire.PushReply(verdict=outcome.verdict, reason=outcome.reason, merge=_told(outcome.merge))
         return reply.SerializeToString()
 
     def pull(self, content: bytes, _: grpc.ServicerContext) -> Iterator[bytes]:
@@ -91,12 +88,15 @@ class ParameterData:
                 min_version=request.min_version,
                 snapshot=request.snapshot,
                 wait=request.wait_seconds,
+                merge=_heard(request),
             )
         except Refused as no:
             yield wire.PullReply(verdict=no.verdict, reason=no.reason).SerializeToString()
             return
         unchanged = request.have_version == taken.version and not request.snapshot
-        reply = wire.PullReply(verdict=Verdict.ACCEPTED, version=taken.version, unchanged=unchanged)
+        reply = wire.PullReply(
+            verdict=Verdict.ACCEPTED, version=taken.version, unchanged=unchanged, merge=_told(taken.merge)
+        )
         yield reply.SerializeToString()
         if not unchanged:
             yield from taken.weights.chunks()
@@ -166,7 +166,8 @@ class Control(ParameterServerServicer):
 
     def Save(self, request: wire.SaveRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Write a part of a checkpoint."""
-        return _answer(lambda: self._shard.save(pathlib.Path(request.directory), request.snapshot))
+        directory, era = pathlib.Path(request.directory), request.era or None
+        return _answer(lambda: self._shard.save(directory, request.snapshot, era))
 
     def Restore(self, request: wire.RestoreRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Read a part of a checkpoint."""
@@ -174,7 +175,12 @@ class Control(ParameterServerServicer):
 
     def Snapshot(self, request: wire.SnapshotRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Keep the present model."""
-        return _answer(lambda: self._shard.snapshot(request.version))
+
+        def take() -> wire.ControlReply:
+            taken = self._shard.snapshot(request.version, era=request.era or None, merge=_heard(request))
+            return wire.ControlReply(version=taken.version, era=taken.era, merge=_told(taken.merge))
+
+        return _answer(take)
 
     def DropSnapshot(self, request: wire.DropSnapshotRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Forget a snapshot."""
@@ -199,23 +205,34 @@ class Control(ParameterServerServicer):
         )
 
 
-def _answer(act: Callable[[], int | None]) -> wire.ControlReply:
+def _answer(act: Callable[[], wire.ControlReply | int | None]) -> wire.ControlReply:
     try:
-        return wire.ControlReply(verdict=Verdict.ACCEPTED, version=act() or 0)
+        done = act()
     except (ElasticError, Refused, MemoryError) as error:
         no = refusal(error)
         return wire.ControlReply(verdict=no.verdict, reason=no.reason)
+    reply = done if isinstance(done, wire.ControlReply) else wire.ControlReply(version=done or 0)
+    reply.verdict = Verdict.ACCEPTED
+    return reply
+
+
+def _heard(request: wire.PushRequest | wire.PullRequest | wire.SnapshotRequest) -> Merge | None:
+    """What server 0 has told whoever asks."""
+    return Merge(request.merge.version, tuple(request.merge.workers)) if request.HasField("merge") else None
+
+
+def _told(merge: Merge | None) -> wire.Merge | None:
+    return wire.Merge(version=merge.version, workers=merge.workers) if merge is not None else None
 
 
 def _push(request: wire.PushRequest) -> Push:
-    merge = Merge(request.merge.version, tuple(request.merge.workers)) if request.HasField("merge") else None
     return Push(
         id=PushId(request.worker, request.incarnation, request.seq),
         era=request.era,
         version=request.version,
         learning_rate=request.learning_rate,
         gradient=(),
-        merge=merge,
+        merge=_heard(request),
     )
 
 

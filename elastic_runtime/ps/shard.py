@@ -1,6 +1,7 @@
 """A store shared by many callers: each call takes the lock, waits its turn if it must, and never for ever.
 
-Pushes that wait for others block their caller here; so does a pull of a version that is still to come.
+Pushes that wait for others block their caller here; so does a pull of a version that is still to come. What
+a caller has heard of server 0's version is told to the store, lest it waits for pushes of the lost.
 Refusals are raised as `Refused`. Snapshots that were reached are told to `on_snapshot` outside the lock.
 """
 
@@ -20,13 +21,14 @@ from elastic_runtime.errors import ElasticError
 from elastic_runtime.ps import checkpoint, optimizers
 from elastic_runtime.ps.model import Model
 from elastic_runtime.ps.partfile import PartState
-from elastic_runtime.ps.pushes import Outcome, Push
+from elastic_runtime.ps.pushes import Merge, Outcome, Push
 from elastic_runtime.ps.store import Settings, Snapshot, Store
 from elastic_runtime.rpc.layout import part
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 log = logging.getLogger(__name__)
 _MOST_CORES = 8
+_LONGEST = threading.TIMEOUT_MAX / 2
 _ENDING = Outcome(Verdict.ENDING, "the parameter server is ending")
 
 
@@ -86,11 +88,18 @@ class Shard:
         with self._changed:
             return self.store.precheck(push)
 
-    def pull(self, *, era: int, min_version: int, snapshot: int, wait: float) -> Snapshot:
-        """The model at its present version, once that is `min_version`, or at a snapshot."""
+    def pull(
+        self, *, era: int, min_version: int, snapshot: int, wait: float, merge: Merge | None = None
+    ) -> Snapshot:
+        """The model at its present version, once that is `min_version`, or at a snapshot.
+
+        `merge` is how server 0 made `min_version`, if the caller knows.
+        """
         with self._changed:
             if snapshot:
-                return self._await_snapshot(snapshot, wait)
+                return self._await_snapshot(snapshot, wait, era)
+            if merge is not None and merge.version == min_version:
+                self._expect(min_version, era, merge.workers)
             self._await(lambda: self._is_at(min_version, era), wait, f"version {min_version}")
             self._require_era(era)
             return self.store.present()
@@ -106,15 +115,22 @@ class Shard:
             if not snapshot:
                 self._require_era(era)
                 return model.tables[table].pull(ids)
-            taken = self._await_snapshot(snapshot, self._settings.wait_seconds)
+            taken = self._await_snapshot(snapshot, self._settings.wait_seconds, era)
             return model.tables[table].pull(ids, taken.tables[table])
 
-    def snapshot(self, label: int) -> int:
-        """Take a snapshot now, or under another's version once that is reached here too."""
+    def snapshot(self, label: int, *, era: int | None = None, merge: Merge | None = None) -> Snapshot:
+        """Take a snapshot now, or under another's version once that is reached here too.
+
+        It was reached in that era, and made so, if the caller knows.
+        """
         with self._changed:
             if label and not self._settings.use_async:
-                self._await(lambda: self._is_at(label), self._settings.wait_seconds, f"version {label}")
+                is_known = merge is not None and merge.version == label
+                self._expect(label, era, merge.workers if merge and is_known else None)
+                self._await(lambda: self._is_at(label, era), self._settings.wait_seconds, f"version {label}")
             self._require_model()
+            if era is not None:
+                self._require_era(era)
             return self.store.snapshot(slots=True, label=label or None)
 
     def drop_snapshot(self, version: int) -> None:
@@ -133,15 +149,15 @@ class Shard:
         with self._changed:
             self.store.senders.new_master()
 
-    def save(self, directory: pathlib.Path, snapshot: int) -> int:
+    def save(self, directory: pathlib.Path, snapshot: int, era: int | None = None) -> int:
         """Write this part of a checkpoint while training goes on; the version written."""
         with self._changed:
             if snapshot:
-                taken = self._await_snapshot(snapshot, self._settings.wait_seconds)
+                taken = self._await_snapshot(snapshot, self._settings.wait_seconds, era)
             else:
                 self._require_model()
                 taken = self.store.present(slots=True, tables=True)
-            model, era = self._require_model(), self.store.era
+            model = self._require_model()
         if taken.slots is None:
             raise Refused(Verdict.NO_SNAPSHOT, f"the snapshot of version {snapshot} is for evaluation only")
         state = PartState(
@@ -152,7 +168,7 @@ class Shard:
             state=taken.state,
             slots=taken.slots,
             tables=taken.tables,
-            era=era,
+            era=taken.era,
             step=taken.step,
             seed=model.seed,
         )
@@ -190,9 +206,17 @@ class Shard:
         if self.store.version != before:
             self._changed.notify_all()
 
-    def _await_snapshot(self, version: int, wait: float) -> Snapshot:
+    def _expect(self, version: int, era: int | None, workers: Collection[str] | None = None) -> None:
+        if self.store.model is not None and era == self.store.era:
+            self.store.expect(version, workers, time.monotonic())
+            self._changed.notify_all()
+
+    def _await_snapshot(self, version: int, wait: float, era: int | None) -> Snapshot:
         snapshots = self.store.snapshots
-        self._await(lambda: version in snapshots or self._is_at(version), wait, f"snapshot {version}")
+        self._expect(version, era)
+        self._await(lambda: version in snapshots or self._is_at(version, era), wait, f"snapshot {version}")
+        if era is not None:
+            self._require_era(era)
         if version not in snapshots:
             raise Refused(Verdict.NO_SNAPSHOT, f"no snapshot of version {version} is kept")
         return snapshots[version]
@@ -202,8 +226,13 @@ class Shard:
 
     def _await(self, condition: Callable[[], bool], wait: float, what: str) -> None:
         self._require_model()
-        if not self._changed.wait_for(lambda: self._ending or condition(), min(wait, threading.TIMEOUT_MAX)):
-            raise Refused(Verdict.TIMED_OUT, f"{what} did not come in {wait:g} s")
+        until = time.monotonic() + min(wait, _LONGEST)
+        while not (self._ending or condition()):
+            now = time.monotonic()
+            if now >= until:
+                raise Refused(Verdict.TIMED_OUT, f"{what} did not come in {wait:g} s")
+            self._changed.wait(max(0.0, min(until, self.store.deadline) - now))
+            self._advance()
         self._require_model()
 
     def _require_model(self) -> Model:

@@ -45,11 +45,14 @@ class Snapshot:
     """The model at one version; `slots` is None if it was taken for evaluation only."""
 
     version: int
+    era: int
     step: int
     weights: Copy
     state: Copy
     slots: Mapping[str, Copy] | None
     tables: Mapping[str, TableState]
+    merge: Merge | None = None
+    """How the version was made, unless it was brought or restored."""
 
 
 class Store:
@@ -64,6 +67,7 @@ class Store:
         """Versions whose snapshot was taken since the caller last emptied this list."""
         self.counts = {"applied": 0, "stale": 0, "nonfinite": 0}
         self.senders = Senders()
+        self._merge: Merge | None = None  # that made the present version
         self._copies, self._each = Copies(lock), each
         self._answers: dict[PushId, Outcome | None] = {}
         self._newest: dict[str, PushId] = {}
@@ -75,6 +79,7 @@ class Store:
         self._copies.before_change()
         self.model, self.version, self.era, self.step = model, version, era, step
         self.snapshots.clear()
+        self._merge = None
         self._forget_waiting()
 
     def push(self, push: Push, now: float) -> Outcome | None:
@@ -109,6 +114,16 @@ class Store:
         if self.senders.replace(generation, workers):
             self.advance(now)
 
+    def expect(self, version: int, workers: Collection[str] | None, now: float) -> None:
+        """Server 0 is at this version, by the pushes of these workers (None: it is not known of whom).
+
+        Where nobody is left to bring what this server lacks of it, the model held here is that version as
+        it is: a worker may be lost when it has told server 0 of its gradient and not yet the others.
+        """
+        if self.settings.index > 0 and version > self.version:
+            self._line.expect(version, workers, now)
+            self.advance(now)
+
     def advance(self, now: float) -> None:
         """Apply what waits and need not wait any longer."""
         if self._barrier.enough(self.senders, now):
@@ -118,8 +133,13 @@ class Store:
         deadline = self._line.deadline
         while (version := self._line.next(self.version, self.senders, now)) is not None:
             self._say_if_overdue(deadline, now)
-            waited = self._sums.pop(version)
-            self._apply_sum(waited, Merge(version, tuple(push.worker for push in waited.ids)))
+            waited = self._sums.pop(version, None)
+            if waited is None:
+                log.info("version %d: no gradient of it came before its workers were lost", version)
+                self._reach(version)
+            else:
+                self._reach(version - 1)  # there may have been such versions before it
+                self._apply_sum(waited, Merge(version, tuple(push.worker for push in waited.ids)))
             deadline = self._line.deadline
 
     @property
@@ -139,9 +159,9 @@ class Store:
         version = self.version if label is None else label
         weights, state = self._copies.of(model.weights), self._copies.of(model.state)
         rows = {name: table.state(slots=slots) for name, table in model.tables.items()} if tables else {}
-        return Snapshot(version, self.step, weights, state, copies, rows)
+        return Snapshot(version, self.era, self.step, weights, state, copies, rows, self._merge)
 
-    def snapshot(self, *, slots: bool, label: int | None = None) -> int:
+    def snapshot(self, *, slots: bool, label: int | None = None) -> Snapshot:
         """Keep the model as it is now, under its version or another."""
         taken = self.present(slots=slots, tables=True, label=label)
         self.snapshots[taken.version] = taken
@@ -149,7 +169,7 @@ class Store:
             dropped = self._least_needed()
             log.warning("more than %d snapshots wait: dropping version %d", MOST_SNAPSHOTS, dropped)
             del self.snapshots[dropped]
-        return taken.version
+        return taken
 
     def _least_needed(self) -> int:
         """Evaluation goes by version: what is for it alone goes from the newest, but for the one just taken.
@@ -176,7 +196,8 @@ class Store:
         """Why this push cannot be taken, as far as can be told without its gradient."""
         if self.model is None:
             return Outcome(Verdict.NOT_INITIALISED, "no worker has brought the model yet")
-        if push.era != self.era or (push.version > self.version and not push.merge):
+        is_ahead = push.version > self.version and self.settings.index == 0  # others may not be so far
+        if push.era != self.era or is_ahead:
             reason = f"era {push.era}, version {push.version}; here is era {self.era}, version {self.version}"
             return Outcome(Verdict.WRONG_ERA, reason)
         leads = self.settings.use_async or self.settings.index == 0
@@ -252,7 +273,7 @@ class Store:
         self._change(Sum.of(push), push.learning_rate / modulation, 1)
         self._remember(push.id)
         merge = Merge(self.version + 1, (push.id.worker,))
-        self._reach(merge.version)
+        self._reach(merge.version, merge)
         return self._answer(push.id, Outcome(Verdict.ACCEPTED, merge=merge))
 
     def _apply_late(self, push: Push, merge: Merge) -> Outcome:
@@ -264,7 +285,7 @@ class Store:
     def _apply_sum(self, waited: Sum, merge: Merge) -> None:
         rate = sum(waited.rates) / len(waited.rates)
         self._change(waited, rate, len(merge.workers))
-        self._reach(merge.version)
+        self._reach(merge.version, merge)
         for push in waited.ids:
             self._answer(push, Outcome(Verdict.ACCEPTED, merge=merge))
 
@@ -277,13 +298,16 @@ class Store:
         self._model.apply_rows(update, rows)
         self.counts["applied"] += 1
 
-    def _reach(self, version: int) -> None:
-        self.version = version
+    def _reach(self, version: int, merge: Merge | None = None) -> None:
+        """The model is at this version, and as it is at those on the way, if any was skipped."""
         checkpoint, evaluation = self.settings.checkpoint_steps, self.settings.evaluation_steps
-        saves = checkpoint > 0 and version % checkpoint == 0
-        if saves or (evaluation > 0 and version % evaluation == 0):
-            self.snapshot(slots=saves)
-            self.reached.append(version)
+        for reached in range(self.version + 1, version + 1):
+            self.version, self._merge = reached, merge
+            saves = checkpoint > 0 and reached % checkpoint == 0
+            if saves or (evaluation > 0 and reached % evaluation == 0):
+                self.snapshot(slots=saves)
+                self.reached.append(reached)
+        self._line.reached(version)
 
     def _say_if_overdue(self, deadline: float, now: float) -> None:
         if now >= deadline:

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65lastic_runtime/rpc/ps.proto\x12\x0c\x65lasticdl.v1\"P\n\tTableSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\x05\x12\x13\n\x0binitializer\x18\x03 \x01(\t\x12\r\n\x05scale\x18\x04 \x01(\x01\"\xa9\x01\n\x11InitializeRequest\x12\x0e\n\x06layout\x18\x01 \x01(\t\x12\x11\n\toptimizer\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05parts\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x06 \x01(\x03\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x12\'\n\x06tables\x18\x08 \x03(\x0b\x32\x17.elasticdl.v1.TableSpec\"k\n\x0fInitializeReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07\x61lready\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\"$\n\x04Rows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\")\n\x05Merge\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\xba\x01\n\x0bPushRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\"\n\x05merge\x18\x07 \x01(\x0b\x32\x13.elasticdl.v1.Merge\x12 \n\x04rows\x18\x08 \x03(\x0b\x32\x12.elasticdl.v1.Rows\"g\n\tPushReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"m\n\x0bPullRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\x14\n\x0chave_version\x18\x02 \x01(\x03\x12\x13\n\x0bmin_version\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\x12\x14\n\x0cwait_seconds\x18\x05 \x01(\x01\"g\n\tPullReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tunchanged\x18\x04 \x01(\x08\"N\n\x0fPullRowsRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\r\n\x05table\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\"G\n\rPullRowsReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\"2\n\x0bSaveRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\x03\x12\x11\n\tdirectory\x18\x02 \x01(\t\"0\n\x0eRestoreRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"\"\n\x0fSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\"&\n\x13\x44ropSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\"8\n\x11SetSendersRequest\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"W\n\x0c\x43ontrolReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\"\x11\n\x0fPSStatusRequest\"\xb7\x01\n\rPSStatusReply\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05parts\x18\x02 \x01(\x05\x12\x13\n\x0binitialised\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x03\x12\r\n\x05stale\x18\x08 \x01(\x03\x12\x11\n\tnonfinite\x18\t \x01(\x03\x12\x11\n\tsnapshots\x18\n \x03(\x03*\xb2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x01\x12\t\n\x05STALE\x10\x02\x12\r\n\tWRONG_ERA\x10\x03\x12\x13\n\x0fNOT_INITIALISED\x10\x04\x12\n\n\x06MISFIT\x10\x05\x12\r\n\tNONFINITE\x10\x06\x12\r\n\tTIMED_OUT\x10\x07\x12\x0f\n\x0bNO_SNAPSHOT\x10\x08\x12\n\n\x06\x45NDING\x10\t\x12\n\n\x06\x46\x41ILED\x10\n2\xbc\x03\n\x0fParameterServer\x12=\n\x04Save\x12\x19.elasticdl.v1.SaveRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x43\n\x07Restore\x12\x1c.elasticdl.v1.RestoreRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x45\n\x08Snapshot\x12\x1d.elasticdl.v1.SnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12M\n\x0c\x44ropSnapshot\x12!.elasticdl.v1.DropSnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12I\n\nSetSenders\x12\x1f.elasticdl.v1.SetSendersRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x44\n\x06Status\x12\x1d.elasticdl.v1.PSStatusRequest\x1a\x1b.elasticdl.v1.PSStatusReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65lastic_runtime/rpc/ps.proto\x12\x0c\x65lasticdl.v1\"P\n\tTableSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\x05\x12\x13\n\x0binitializer\x18\x03 \x01(\t\x12\r\n\x05scale\x18\x04 \x01(\x01\"\xa9\x01\n\x11InitializeRequest\x12\x0e\n\x06layout\x18\x01 \x01(\t\x12\x11\n\toptimizer\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05parts\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x06 \x01(\x03\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x12\'\n\x06tables\x18\x08 \x03(\x0b\x32\x17.elasticdl.v1.TableSpec\"k\n\x0fInitializeReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07\x61lready\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\"$\n\x04Rows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\")\n\x05Merge\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\xba\x01\n\x0bPushRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\"\n\x05merge\x18\x07 \x01(\x0b\x32\x13.elasticdl.v1.Merge\x12 \n\x04rows\x18\x08 \x03(\x0b\x32\x12.elasticdl.v1.Rows\"g\n\tPushReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x91\x01\n\x0bPullRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\x14\n\x0chave_version\x18\x02 \x01(\x03\x12\x13\n\x0bmin_version\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\x12\x14\n\x0cwait_seconds\x18\x05 \x01(\x01\x12\"\n\x05merge\x18\x06 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x8b\x01\n\tPullReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tunchanged\x18\x04 \x01(\x08\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"N\n\x0fPullRowsRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\r\n\x05table\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\"G\n\rPullRowsReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\"?\n\x0bSaveRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\x03\x12\x11\n\tdirectory\x18\x02 \x01(\t\x12\x0b\n\x03\x65ra\x18\x03 \x01(\x03\"0\n\x0eRestoreRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"S\n\x0fSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"&\n\x13\x44ropSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\"8\n\x11SetSendersRequest\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\x88\x01\n\x0c\x43ontrolReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x11\n\x0fPSStatusRequest\"\xb7\x01\n\rPSStatusReply\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05parts\x18\x02 \x01(\x05\x12\x13\n\x0binitialised\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x03\x12\r\n\x05stale\x18\x08 \x01(\x03\x12\x11\n\tnonfinite\x18\t \x01(\x03\x12\x11\n\tsnapshots\x18\n \x03(\x03*\xb2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x01\x12\t\n\x05STALE\x10\x02\x12\r\n\tWRONG_ERA\x10\x03\x12\x13\n\x0fNOT_INITIALISED\x10\x04\x12\n\n\x06MISFIT\x10\x05\x12\r\n\tNONFINITE\x10\x06\x12\r\n\tTIMED_OUT\x10\x07\x12\x0f\n\x0bNO_SNAPSHOT\x10\x08\x12\n\n\x06\x45NDING\x10\t\x12\n\n\x06\x46\x41ILED\x10\n2\xbc\x03\n\x0fParameterServer\x12=\n\x04Save\x12\x19.elasticdl.v1.SaveRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x43\n\x07Restore\x12\x1c.elasticdl.v1.RestoreRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x45\n\x08Snapshot\x12\x1d.elasticdl.v1.SnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12M\n\x0c\x44ropSnapshot\x12!.elasticdl.v1.DropSnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12I\n\nSetSenders\x12\x1f.elasticdl.v1.SetSendersRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x44\n\x06Status\x12\x1d.elasticdl.v1.PSStatusRequest\x1a\x1b.elasticdl.v1.PSStatusReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'elastic_runtime.rpc.ps_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=1684
-  _globals['_VERDICT']._serialized_end=1862
+  _globals['_VERDICT']._serialized_start=1870
+  _globals['_VERDICT']._serialized_end=2048
   _globals['_TABLESPEC']._serialized_start=46
   _globals['_TABLESPEC']._serialized_end=126
   _globals['_INITIALIZEREQUEST']._serialized_start=129
@@ -47,30 +47,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUSHREQUEST']._serialized_end=677
   _globals['_PUSHREPLY']._serialized_start=679
   _globals['_PUSHREPLY']._serialized_end=782
-  _globals['_PULLREQUEST']._serialized_start=784
-  _globals['_PULLREQUEST']._serialized_end=893
-  _globals['_PULLREPLY']._serialized_start=895
-  _globals['_PULLREPLY']._serialized_end=998
-  _globals['_PULLROWSREQUEST']._serialized_start=1000
-  _globals['_PULLROWSREQUEST']._serialized_end=1078
-  _globals['_PULLROWSREPLY']._serialized_start=1080
-  _globals['_PULLROWSREPLY']._serialized_end=1151
-  _globals['_SAVEREQUEST']._serialized_start=1153
-  _globals['_SAVEREQUEST']._serialized_end=1203
-  _globals['_RESTOREREQUEST']._serialized_start=1205
-  _globals['_RESTOREREQUEST']._serialized_end=1253
-  _globals['_SNAPSHOTREQUEST']._serialized_start=1255
-  _globals['_SNAPSHOTREQUEST']._serialized_end=1289
-  _globals['_DROPSNAPSHOTREQUEST']._serialized_start=1291
-  _globals['_DROPSNAPSHOTREQUEST']._serialized_end=1329
-  _globals['_SETSENDERSREQUEST']._serialized_start=1331
-  _globals['_SETSENDERSREQUEST']._serialized_end=1387
-  _globals['_CONTROLREPLY']._serialized_start=1389
-  _globals['_CONTROLREPLY']._serialized_end=1476
-  _globals['_PSSTATUSREQUEST']._serialized_start=1478
-  _globals['_PSSTATUSREQUEST']._serialized_end=1495
-  _globals['_PSSTATUSREPLY']._serialized_start=1498
-  _globals['_PSSTATUSREPLY']._serialized_end=1681
-  _globals['_PARAMETERSERVER']._serialized_start=1865
-  _globals['_PARAMETERSERVER']._serialized_end=2309
+  _globals['_PULLREQUEST']._serialized_start=785
+  _globals['_PULLREQUEST']._serialized_end=930
+  _globals['_PULLREPLY']._serialized_start=933
+  _globals['_PULLREPLY']._serialized_end=1072
+  _globals['_PULLROWSREQUEST']._serialized_start=1074
+  _globals['_PULLROWSREQUEST']._serialized_end=1152
+  _globals['_PULLROWSREPLY']._serialized_start=1154
+  _globals['_PULLROWSREPLY']._serialized_end=1225
+  _globals['_SAVEREQUEST']._serialized_start=1227
+  _globals['_SAVEREQUEST']._serialized_end=1290
+  _globals['_RESTOREREQUEST']._serialized_start=1292
+  _globals['_RESTOREREQUEST']._serialized_end=1340
+  _globals['_SNAPSHOTREQUEST']._serialized_start=1342
+  _globals['_SNAPSHOTREQUEST']._serialized_end=1425
+  _globals['_DROPSNAPSHOTREQUEST']._serialized_start=1427
+  _globals['_DROPSNAPSHOTREQUEST']._serialized_end=1465
+  _globals['_SETSENDERSREQUEST']._serialized_start=1467
+  _globals['_SETSENDERSREQUEST']._serialized_end=1523
+  _globals['_CONTROLREPLY']._serialized_start=1526
+  _globals['_CONTROLREPLY']._serialized_end=1662
+  _globals['_PSSTATUSREQUEST']._serialized_start=1664
+  _globals['_PSSTATUSREQUEST']._serialized_end=1681
+  _globals['_PSSTATUSREPLY']._serialized_start=1684
+  _globals['_PSSTATUSREPLY']._serialized_end=1867
+  _globals['_PARAMETERSERVER']._serialized_start=2051
+  _globals['_PARAMETERSERVER']._serialized_end=2495
 # @@protoc_insertion_point(module_scope)

@@ -123,30 +123,34 @@ class PushReply(_message.Message):
     def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("era", "have_version", "min_version", "snapshot", "wait_seconds")
+    __slots__ = ("era", "have_version", "min_version", "snapshot", "wait_seconds", "merge")
     ERA_FIELD_NUMBER: _ClassVar[int]
     HAVE_VERSION_FIELD_NUMBER: _ClassVar[int]
     MIN_VERSION_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
     era: int
     have_version: int
     min_version: int
     snapshot: int
     wait_seconds: float
-    def __init__(self, era: _Optional[int] = ..., have_version: _Optional[int] = ..., min_version: _Optional[int] = ..., snapshot: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    merge: Merge
+    def __init__(self, era: _Optional[int] = ..., have_version: _Optional[int] = ..., min_version: _Optional[int] = ..., snapshot: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class PullReply(_message.Message):
-    __slots__ = ("verdict", "reason", "version", "unchanged")
+    __slots__ = ("verdict", "reason", "version", "unchanged", "merge")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     reason: str
     version: int
     unchanged: bool
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., version: _Optional[int] = ..., unchanged: _Optional[bool] = ...) -> None: ...
+    merge: Merge
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., version: _Optional[int] = ..., unchanged: _Optional[bool] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class PullRowsRequest(_message.Message):
     __slots__ = ("era", "table", "count", "snapshot")
@@ -169,12 +173,14 @@ class PullRowsReply(_message.Message):
     def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SaveRequest(_message.Message):
-    __slots__ = ("snapshot", "directory")
+    __slots__ = ("snapshot", "directory", "era")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
     snapshot: int
     directory: str
-    def __init__(self, snapshot: _Optional[int] = ..., directory: _Optional[str] = ...) -> None: ...
+    era: int
+    def __init__(self, snapshot: _Optional[int] = ..., directory: _Optional[str] = ..., era: _Optional[int] = ...) -> None: ...
 
 class RestoreRequest(_message.Message):
     __slots__ = ("directory", "era")
@@ -185,10 +191,14 @@ class RestoreRequest(_message.Message):
     def __init__(self, directory: _Optional[str] = ..., era: _Optional[int] = ...) -> None: ...
 
 class SnapshotRequest(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "era", "merge")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
     version: int
-    def __init__(self, version: _Optional[int] = ...) -> None: ...
+    era: int
+    merge: Merge
+    def __init__(self, version: _Optional[int] = ..., era: _Optional[int] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class DropSnapshotRequest(_message.Message):
     __slots__ = ("version",)
@@ -205,14 +215,18 @@ class SetSendersRequest(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., workers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ControlReply(_message.Message):
-    __slots__ = ("verdict", "reason", "version")
+    __slots__ = ("verdict", "reason", "version", "era", "merge")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     reason: str
     version: int
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    era: int
+    merge: Merge
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class PSStatusRequest(_message.Message):
     __slots__ = ()

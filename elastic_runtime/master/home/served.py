@@ -114,7 +114,7 @@ class ServedHome:
         """Every part writes its file."""
         era = self._era
         await self._until(self._all_known, seconds=REJOIN_SECONDS)  # a new master meets them one by one
-        await (await self._reach()).save(version, str(directory))
+        await (await self._reach()).save(version, str(directory), era)
         if era != self._era:
             raise ElasticError("the model changed while it was saved")
         return version

@@ -1,5 +1,7 @@
 """Synchronous training over several servers, in any order of events: no deadlock, no gradient lost."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,7 +70,25 @@ class Job:
             del self.alive[worker]
             self.tell()
 
+    def join(self):
+        """A worker comes in the place of one that was lost."""
+        worker = f"later-{next(_later)}"
+        self.alive[worker], self.versions[worker] = None, 0
+        self.tell()
+        return worker
 
+    def pull(self, worker):
+        """A worker fetches all parts; false if one of them is still to come."""
+        leader = self.servers[0]
+        made = leader.present().merge
+        for server in self.servers[1:]:
+            if server.version < leader.version:
+                server.expect(made.version, made.workers, now=0)
+        self.versions[worker] = leader.version
+        return all(server.version >= leader.version for server in self.servers)
+
+
+_later = itertools.count()
 events = st.lists(
     st.tuples(st.sampled_from(["send", "pull", "lose", "repeat"]), st.sampled_from(WORKERS)), max_size=60
 )
@@ -106,6 +126,40 @@ def finish(job):
         idle = [worker for worker, under_way in job.alive.items() if under_way is None]
         job.lose(idle[0] if idle else None)
     assert not job.alive, f"deadlock: versions {[server.version for server in job.servers]}"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    events=st.lists(st.tuples(st.sampled_from(["send", "lose", "look"]), st.integers(0, 3)), max_size=60),
+    parts=st.integers(2, 3),
+    wanted=st.integers(1, 5),
+)
+def test_whoever_comes_after_losses_between_two_servers_has_a_model_to_go_on_with(events, parts, wanted):
+    """None pushes before it has pulled: what nobody will bring must not be waited for, not even a while."""
+    job = Job(parts=parts, wanted=wanted, tolerance=0)
+    for what, number in events:
+        worker = list(job.alive)[number]
+        if what == "lose":
+            job.lose(worker)
+            job.join()
+        elif what == "look":
+            job.pull(worker) if job.alive[worker] is None else job.settle(worker)
+        elif job.alive[worker] is not None or job.pull(worker):
+            job.send(worker, pull=False)
+    lost = [worker for worker, under_way in job.alive.items() if under_way is not None]
+    for worker in lost:
+        job.lose(worker)
+    newcomer = job.join()
+    assert job.pull(newcomer), [server.version for server in job.servers]
+    for worker in [worker for worker in job.alive if worker != newcomer]:
+        job.lose(worker)
+    for _ in range(3):
+        before = job.servers[0].version
+        for _ in range(parts):
+            job.send(newcomer, pull=False)
+        assert job.alive[newcomer] is None, "all have applied it"
+        assert [server.version for server in job.servers] == [before + 1] * parts
+        assert job.pull(newcomer)
 
 
 @settings(max_examples=100, deadline=None)

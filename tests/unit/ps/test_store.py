@@ -249,6 +249,91 @@ class TestFollower:
         assert held.push(push("b", 3.0, merge=(1, "ab")), now=6).verdict == Verdict.ACCEPTED
         assert (held.model.weights[0], held.version) == (-1.0 - 3.0 / 2, 1)
 
+    def test_goes_on_to_a_version_whose_only_sender_was_lost_before_its_push_came(self):
+        """Nobody can push before all have pulled that version: else none would ever come."""
+        held = store(index=1, parts=2, evaluation_steps=1)
+        held.set_senders(1, ["a", "b"], now=0)
+        held.expect(1, ["a"], now=0)
+        assert held.version == 0, "it may be on its way"
+        held.set_senders(2, ["b"], now=1)
+        assert (held.version, held.model.weights[0]) == (1, 0.0)
+        assert list(held.snapshots) == [1]
+        assert held.push(push("b", 1.0, version=1, merge=(2, "b")), now=1).verdict == Verdict.ACCEPTED
+        held.expect(3, ["a"], now=1)
+        assert held.version == 3, "that it was lost is known already"
+
+    def test_goes_on_at_once_to_a_version_whose_senders_are_lost_though_others_before_it_are_missing(self):
+        held = store(index=1, parts=2, evaluation_steps=1)
+        held.set_senders(1, ["a", "b", "c"], now=0)
+        held.set_senders(2, ["c"], now=0)
+        held.push(push("c", 1.0, merge=(1, "c")), now=0)
+        held.expect(3, ["b"], now=0)
+        assert (held.version, list(held.snapshots)) == (3, [1, 2, 3])
+        assert held.push(push("c", 1.0, merge=(2, "c")), now=0).verdict == Verdict.ACCEPTED, "it is late"
+        assert held.model.weights[0] == -2.0
+
+    def test_version_that_is_heard_of_waits_for_its_push_as_long_as_a_push_does_for_others(self, caplog):
+        held = store(index=1, parts=2, wait_seconds=5)
+        held.set_senders(1, ["a", "b"], now=0)
+        held.expect(1, ["a"], now=10)
+        held.expect(1, ["a"], now=14)
+        assert held.deadline == 15
+        held.advance(now=14.9)
+        assert held.version == 0
+        held.advance(now=15)
+        assert (held.version, held.deadline, len(caplog.records)) == (1, float("inf"), 1)
+        assert held.push(push("a", 1.0, merge=(1, "a")), now=16).verdict == Verdict.ACCEPTED
+        assert held.model.weights[0] == -1.0
+
+    def test_push_of_a_version_that_was_heard_of_is_applied_as_any(self):
+        held = store(index=1, parts=2)
+        held.expect(1, "ab", now=0)
+        assert held.push(push("a", 1.0, merge=(1, "ab")), now=0) is None
+        held.expect(1, "ab", now=0)
+        assert held.push(push("b", 3.0, merge=(1, "ab")), now=0).verdict == Verdict.ACCEPTED
+        assert (held.version, held.model.weights[0]) == (1, -2.0)
+
+    def test_version_that_is_heard_of_holds_up_none_that_comes_after_a_loss(self):
+        held = store(index=1, parts=2)
+        held.set_senders(1, ["a", "b"], now=0)
+        held.expect(1, None, now=0)  # for its snapshot; of whom it is made is not known
+        held.set_senders(2, ["b"], now=0)
+        assert held.version == 0
+        assert held.push(push("b", merge=(2, "b")), now=0).verdict == Verdict.ACCEPTED
+        assert (held.version, held.deadline) == (2, float("inf"))
+
+    @pytest.mark.parametrize("use_async", [False, True])
+    def test_goes_on_to_a_version_that_is_heard_of_when_nobody_trains(self, use_async):
+        held = store(index=1, parts=2, use_async=use_async, checkpoint_steps=2, version=1)
+        held.expect(2, None, now=0)
+        assert held.version == 1, "it is not known yet who trains"
+        held.set_senders(1, ["a"], now=0)
+        assert held.version == 1
+        held.set_senders(2, [], now=0)
+        assert (held.version, held.snapshots[2].slots) == (2, {})
+
+    def test_skipped_version_has_a_snapshot_of_the_model_before_the_next(self):
+        held = store(index=1, parts=2, evaluation_steps=1)
+        held.set_senders(1, ["a", "b"], now=0)
+        held.push(push("a", 1.0, merge=(2, "a")), now=0)
+        held.set_senders(2, ["a"], now=1)
+        found = {
+            n: np.frombuffer(b"".join(taken.weights.chunks()), np.float32)[0]
+            for n, taken in held.snapshots.items()
+        }
+        assert found == {1: 0.0, 2: -1.0}
+
+    def test_asynchronous_push_may_be_of_a_version_that_only_server_0_has(self):
+        held = store(index=1, parts=2, use_async=True, lr_staleness_modulation=True)
+        assert held.push(push("a", 1.0, version=3), now=0).verdict == Verdict.ACCEPTED
+        assert (held.version, held.model.weights[0]) == (1, -1.0)
+
+    def test_server_0_has_no_version_but_those_it_made(self):
+        held = store(parts=2)
+        held.set_senders(1, [], now=0)
+        held.expect(1, ["a"], now=0)
+        assert (held.version, held.deadline) == (0, float("inf"))
+
     def test_refuses_a_push_server_0_has_not_decided_on(self):
         held = store(index=1, parts=2)
         assert held.push(push("a"), now=0).verdict == Verdict.MISFIT
