@@ -133,7 +133,9 @@ class Course:
             case evaluation.EvaluationSkipped(version, reason):
                 self._say_skipped(version, reason)
                 self.versions.free(version, "evaluation")
+                self._evaluate_if_trained()  # it may have been to stand for the finished model
                 self.desk.news()
+                self.end_if_complete()
             case evaluation.SnapshotWanted():
                 self._tasks.spawn(self.versions.snapshot_to_evaluate())
 
@@ -160,7 +162,13 @@ class Course:
             self._narrator.evaluated()
 
     def _machine_finished(self, machine: str) -> None:
-        if machine == TRAINING and self._job.evaluation is not None:
-            self.tell(EVALUATION, evaluation.FinalModel(self._job.version))
+        if machine == TRAINING:
+            self._evaluate_if_trained()
         self.desk.news()
         self.end_if_complete()
+
+    def _evaluate_if_trained(self) -> None:
+        """The model stays as it is: its evaluation is due, unless it has been or will be evaluated anyway."""
+        training = self._job.machines.get(TRAINING)
+        if training is not None and training.finished and self._job.evaluation is not None:
+            self.tell(EVALUATION, evaluation.FinalModel(self._job.version))

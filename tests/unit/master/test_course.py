@@ -3,9 +3,11 @@
 import asyncio
 from types import SimpleNamespace
 
-from elastic_runtime.master import fleet
+from elastic_runtime.master import evaluation, fleet, ledger
 from elastic_runtime.master.course import Course
-from elastic_runtime.master.job import FLEET, Job
+from elastic_runtime.master.home import Origin
+from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
+from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.spec.job import JobSpec
 
@@ -70,3 +72,72 @@ def test_what_ends_meanwhile_starts_no_pod(tmp_path):
         return begun.started
 
     assert in_a_loop(scenario, tmp_path) == []
+
+
+async def nothing(*_):
+    return
+
+
+class Trained:
+    """A job whose model is trained, up to version 4; its evaluation of that version is under way."""
+
+    def __init__(self, folder):
+        options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
+        options |= {"validation_data": "v", "evaluation_steps": "4", "records_per_task": "10"}
+        self.outcomes, self.problems = [], []
+        self.job, self.tasks = Job(JobSpec.make(options, []), lambda row: None), Tasks(self.problems.append)
+        self.job.begin({TRAINING: [Source("a", 10)], EVALUATION: [Source("v", 10)]})
+        narrator = SimpleNamespace(tell=lambda machine, effect: None, evaluated=lambda: None)
+        self.course = course = Course(
+            self.job, narrator=narrator, tasks=self.tasks, durable=nothing, finish=self.outcomes.append
+        )
+        course.desk = SimpleNamespace(news=lambda: None)
+        course.versions = SimpleNamespace(free=lambda *_: None, senders_changed=lambda: None)
+        self.job.begin_era(1, Origin("fresh"))
+        self.job.reach(4)
+        course.tell(EVALUATION, evaluation.VersionReached(4))
+        course.tell(TRAINING, ledger.Ask("w", 0.0))
+        course.tell(TRAINING, ledger.Finished("w", self.job.main.leases("w")[0], 4, 0.0))
+
+    def evaluate(self):
+        """What is there to evaluate, if there is anything: a version and the snapshot to take for it."""
+        found = []
+        while granted := [
+            effect
+            for effect in self.course.tell(EVALUATION, ledger.Ask("w", 0.0))
+            if isinstance(effect, evaluation.Granted)
+        ]:
+            [part] = granted
+            found.append((part.version, part.snapshot))
+            done = (
+                evaluation.PartDone("w", part.lease, (), 0.0)
+                if part.kind is evaluation.Kind.SHARD
+                else evaluation.ResultReported("w", part.lease, {"a": 1.0}, 0.0)
+            )
+            self.course.tell(EVALUATION, done)
+        return found
+
+
+def test_finished_model_is_evaluated_though_the_snapshot_that_was_to_stand_for_it_is_lost(tmp_path):
+    async def found():
+        trained = Trained(tmp_path)
+        trained.course.tell(EVALUATION, evaluation.SnapshotLost(4))
+        early = trained.outcomes.copy()
+        found = trained.evaluate()
+        await trained.tasks.cancel()
+        return early, found, trained.outcomes
+
+    assert asyncio.run(found()) == ([], [(4, 0), (4, 0)], [Outcome("succeeded")])
+
+
+def test_job_whose_last_evaluation_is_left_out_has_ended(tmp_path):
+    """Where there are figures of the finished model already, nothing else would say that all is done."""
+
+    async def found():
+        trained = Trained(tmp_path)
+        trained.job.evaluation._valid.add(4)
+        trained.course.tell(EVALUATION, evaluation.SnapshotLost(4))
+        await trained.tasks.cancel()
+        return trained.outcomes
+
+    assert asyncio.run(found()) == [Outcome("succeeded")]
