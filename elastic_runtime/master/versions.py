@@ -141,8 +141,7 @@ class Versions:
             self._needed.setdefault(due, set()).add("checkpoint")  # first: an evaluation may free it at once
         if self._job.evaluation is not None:
             for due in _multiples(spec.evaluation_steps, before, version):
-                self._needed.setdefault(due, set()).add("evaluation")
-                self._tell(EVALUATION, evaluation.VersionReached(due))
+                self._keep_to_evaluate(due, evaluation.VersionReached(due))
         for due in saves:
             self.checkpoints.request(due, self.home)
         self._stop_if_trained()
@@ -169,8 +168,15 @@ class Versions:
             log.warning("no snapshot could be taken for an evaluation: %s", problem)
             self._tell(EVALUATION, evaluation.SnapshotFailed())
             return
+        self._keep_to_evaluate(version, evaluation.VersionReached(version, asked=True))
+
+    def _keep_to_evaluate(self, version: int, reached: evaluation.VersionReached) -> None:
+        """There is a snapshot; if it was evaluated before the model went back, it is let go at once."""
         self._needed.setdefault(version, set()).add("evaluation")
-        self._tell(EVALUATION, evaluation.VersionReached(version, asked=True))
+        self._tell(EVALUATION, reached)
+        judge = self._job.evaluation
+        if judge is None or version not in judge.snapshots():
+            self.free(version, "evaluation")
 
     def senders_changed(self) -> None:
         """Parameter servers wait for gradients of those who hold training leases, and for no others."""

@@ -214,7 +214,7 @@ class PSClient:
 
     def drop_snapshot(self, version: int) -> None:
         """Forget a snapshot."""
-        request = wire.DropSnapshotRequest(version=version)
+        request = wire.DropSnapshotRequest(version=version, era=self.era)
         self._all(lambda server: server.control("DropSnapshot", request))
 
     def save(self, snapshot: int, directory: str) -> int:

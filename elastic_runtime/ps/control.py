@@ -59,9 +59,9 @@ class PSControl:
         await self._all("Snapshot", request, range(1, len(self._stubs)))
         return taken.version
 
-    async def drop_snapshot(self, version: int) -> None:
-        """Forget a snapshot."""
-        await self._all("DropSnapshot", wire.DropSnapshotRequest(version=version))
+    async def drop_snapshot(self, version: int, era: int = 0) -> None:
+        """Forget a snapshot, also where it is still to come if its era is named."""
+        await self._all("DropSnapshot", wire.DropSnapshotRequest(version=version, era=era))
 
     async def set_senders(self, generation: int, workers: Iterable[str]) -> None:
         """Say which workers train; `generation` grows with each word."""

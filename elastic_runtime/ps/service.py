@@ -184,7 +184,7 @@ class Control(ParameterServerServicer):
 
     def DropSnapshot(self, request: wire.DropSnapshotRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Forget a snapshot."""
-        return _answer(lambda: self._shard.drop_snapshot(request.version))
+        return _answer(lambda: self._shard.drop_snapshot(request.version, request.era or None))
 
     def SetSenders(self, request: wire.SetSendersRequest, _: object) -> wire.ControlReply:  # noqa: N802
         """Learn who trains."""

@@ -133,10 +133,13 @@ class Shard:
                 self._require_era(era)
             return self.store.snapshot(slots=True, label=label or None)
 
-    def drop_snapshot(self, version: int) -> None:
-        """Forget a snapshot; no matter if it is not there."""
+    def drop_snapshot(self, version: int, era: int | None = None) -> None:
+        """Forget a snapshot; no matter if it is not there. One of that era need not be taken, either."""
         with self._changed:
-            self.store.snapshots.pop(version, None)
+            if era is None:
+                self.store.snapshots.pop(version, None)
+            elif era == self.store.era:
+                self.store.drop(version)
 
     def set_senders(self, generation: int, workers: Collection[str]) -> None:
         """The master says who trains; pushes that waited for others may wait no longer."""

@@ -68,6 +68,7 @@ class Store:
         self.counts = {"applied": 0, "stale": 0, "nonfinite": 0}
         self.senders = Senders()
         self._merge: Merge | None = None  # that made the present version
+        self._unwanted: set[int] = set()  # versions to come that need no snapshot
         self._copies, self._each = Copies(lock), each
         self._answers: dict[PushId, Outcome | None] = {}
         self._newest: dict[str, PushId] = {}
@@ -79,6 +80,7 @@ class Store:
         self._copies.before_change()
         self.model, self.version, self.era, self.step = model, version, era, step
         self.snapshots.clear()
+        self._unwanted.clear()
         self._merge = None
         self._forget_waiting()
 
@@ -170,6 +172,12 @@ class Store:
             log.warning("more than %d snapshots wait: dropping version %d", MOST_SNAPSHOTS, dropped)
             del self.snapshots[dropped]
         return taken
+
+    def drop(self, version: int) -> None:
+        """Forget a snapshot. Server 0 may be further: then one that is still to come here is not taken."""
+        self.snapshots.pop(version, None)
+        if version > self.version:
+            self._unwanted.add(version)
 
     def _least_needed(self) -> int:
         """Evaluation goes by version: what is for it alone goes from the newest, but for the one just taken.
@@ -304,7 +312,9 @@ class Store:
         for reached in range(self.version + 1, version + 1):
             self.version, self._merge = reached, merge
             saves = checkpoint > 0 and reached % checkpoint == 0
-            if saves or (evaluation > 0 and reached % evaluation == 0):
+            if reached in self._unwanted:
+                self._unwanted.remove(reached)
+            elif saves or (evaluation > 0 and reached % evaluation == 0):
                 self.snapshot(slots=saves)
                 self.reached.append(reached)
         self._line.reached(version)

@@ -201,10 +201,12 @@ class SnapshotRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ..., era: _Optional[int] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ...) -> None: ...
 
 class DropSnapshotRequest(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "era")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
     version: int
-    def __init__(self, version: _Optional[int] = ...) -> None: ...
+    era: int
+    def __init__(self, version: _Optional[int] = ..., era: _Optional[int] = ...) -> None: ...
 
 class SetSendersRequest(_message.Message):
     __slots__ = ("generation", "workers")

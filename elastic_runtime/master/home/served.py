@@ -107,8 +107,9 @@ class ServedHome:
 
     async def drop_snapshot(self, version: int) -> None:
         """On every part."""
+        era = self._era
         with contextlib.suppress(ElasticError):  # a new era forgets all snapshots
-            await (await self._reach()).drop_snapshot(version)
+            await (await self._reach()).drop_snapshot(version, era)
 
     async def save(self, version: int, directory: Path) -> int:
         """Every part writes its file."""

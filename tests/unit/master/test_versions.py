@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from elastic_runtime.master import evaluation
+from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.checkpoints import Checkpoints
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, TRAINING, Job
@@ -68,7 +68,8 @@ class OneHolder:
 def begun(folder, said, durable, home=None, **options):
     """What is kept of a model that is saved each ten versions."""
     options |= {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
-    options |= {"checkpoint_dir": str(folder), "checkpoint_steps": "10", "keep_checkpoint_max": "1"}
+    saving = {"checkpoint_dir": str(folder), "checkpoint_steps": "10", "keep_checkpoint_max": "1"}
+    options = saving | options
     job = Job(JobSpec.make(options, []), lambda row: None)
     job.begin({TRAINING: [Source("a", 40)]})
     job.begin_era(1, Origin("fresh"))
@@ -76,7 +77,9 @@ def begun(folder, said, durable, home=None, **options):
         job,
         tell=job.tell,
         tasks=Tasks(said.append),
-        narrator=SimpleNamespace(checkpoint=lambda version, seconds, size: said.append(version)),
+        narrator=SimpleNamespace(
+            checkpoint=lambda version, seconds, size: said.append(version), era=lambda *_: None
+        ),
         members=Members(),
         token="",
         durable=durable,
@@ -113,6 +116,27 @@ def test_a_version_that_is_saved_is_kept_for_that_where_its_evaluation_is_left_o
         return early, home.dropped
 
     assert asyncio.run(found()) == ([], [10])
+
+
+def test_snapshots_of_versions_that_were_evaluated_before_the_model_went_back_are_let_go(tmp_path):
+    """They are reached again and not evaluated again: whoever holds the model would keep them for ever."""
+
+    async def found():
+        options = {"evaluation_steps": "1", "checkpoint_steps": "0", "validation_data": "v"}
+        versions = begun(tmp_path, [], nothing, home := OneHolder(), **options)
+        versions._job.begin({EVALUATION: [Source("v", 10)]})
+        judge = versions._job.evaluation
+        versions.reached(1)
+        granted = judge.handle(ledger.Ask("w", 0.0))[0]
+        judge.handle(evaluation.PartDone("w", granted.lease, (), 0.0))
+        granted = judge.handle(ledger.Ask("w", 0.0))[0]
+        judge.handle(evaluation.ResultReported("w", granted.lease, {"a": 1.0}, 0.0))
+        await versions._begin_era(2, Origin("copy"))
+        versions.reached(2)
+        await asyncio.sleep(0)  # lets the task that drops a snapshot begin
+        return judge.snapshots(), home.dropped
+
+    assert asyncio.run(found()) == ([2], [1])
 
 
 @pytest.mark.parametrize("keeps", [0, 1])

@@ -192,6 +192,20 @@ def test_snapshots_that_come_too_fast_do_not_take_the_place_of_the_one_being_eva
     assert list(held.snapshots) == [*range(1, MOST_SNAPSHOTS - 1), MOST_SNAPSHOTS, MOST_SNAPSHOTS + 3]
 
 
+def test_snapshot_that_is_let_go_before_a_server_has_come_to_it_is_not_taken():
+    """Server 0 may be far ahead of one whose part of a gradient is still on its way."""
+    held = store(index=1, parts=2, evaluation_steps=1, checkpoint_steps=2)
+    for version in (1, 2):
+        held.drop(version)
+    for version in (1, 2, 3):
+        held.push(push("a", merge=(version, "a")), now=0)
+    assert list(held.snapshots) == [3]
+    held.drop(4)
+    held.hold(store().model, version=3, era=2)
+    held.push(push("a", merge=(4, "a"), era=2), now=0)
+    assert list(held.snapshots) == [4], "it is of another model"
+
+
 def test_going_back_voids_what_waits():
     held = store(grads_to_wait=2, evaluation_steps=1)
     held.set_senders(1, ["a", "b"], now=0)
