@@ -26,6 +26,8 @@ from elastic_runtime.rpc import master_pb2
 
 log = logging.getLogger(__name__)
 
+POD_ENDED = "its pod is no more"
+
 
 class Course:
     """Between the job's decisions and those who carry them out."""
@@ -110,8 +112,10 @@ class Course:
             case fleet.StopPod():
                 self.pods.carry_out(effect)
             case fleet.WorkerGone(name, _):
+                self.members.bury(name, POD_ENDED)
                 self.worker_gone(name)
-            case fleet.PsLost(_, name):
+            case fleet.PsLost(index, name):
+                self.members.bury(name, POD_ENDED, *self._job.origin.holders[index : index + 1])
                 self.versions.home.lost(name)
             case fleet.FailJob(reason):
                 self._finish(Outcome("failed", reason))

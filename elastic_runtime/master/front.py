@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 MISSING_SECONDS = 15.0
 HUNG_SECONDS = 30.0
+REPLACED = "another process has taken its place"
 
 
 class Front:
@@ -54,13 +55,17 @@ class Front:
         self.draining = ""
 
     def joined(self, member: master_pb2.Member) -> Connection:
-        """A parameter server or worker is there."""
-        timer = self._missing.pop(member.name, None)
-        if timer is not None:
-            timer.cancel()
-        before = self._members.incarnation(member.name)
-        if before not in (None, member.incarnation) and member.role == master_pb2.ROLE_WORKER:
-            self._course.worker_gone(member.name)
+        """A parameter server or worker is there, unless its place is another's: then it is told to go."""
+        if self._is_over(member):
+            log.warning("a process of %s that has been replaced still runs: it is told to end", member.name)
+            connection = Connection(member)
+            connection.turn_away(REPLACED)
+            return connection
+        self._wait_no_longer(member.name)
+        if self._members.incarnation(member.name) not in (None, member.incarnation):
+            self._members.bury(member.name, REPLACED)
+            if member.role == master_pb2.ROLE_WORKER:
+                self._course.worker_gone(member.name)
         connection = self._members.join(member)
         self._versions.home.joined(member)
         if member.role == master_pb2.ROLE_WORKER:
@@ -69,6 +74,14 @@ class Front:
             if self.draining:
                 connection.send(master_pb2.Order(drain=master_pb2.DrainOrder(reason=self.draining)))
         return connection
+
+    def _is_over(self, member: master_pb2.Member) -> bool:
+        """Whether another has its place: a parameter server's, if an era began without what it holds."""
+        is_behind = (
+            member.role == master_pb2.ROLE_PS and member.state == "ready" and member.era < self._job.era
+        )
+        left_behind = is_behind and member.incarnation not in self._job.origin.holders
+        return left_behind or self._members.is_over(member.incarnation)
 
     def parted(self, connection: Connection) -> None:
         """A connection broke: the platform says if a pod ended; one started by hand is given some time."""
@@ -82,6 +95,11 @@ class Front:
         elif member.role == master_pb2.ROLE_PS:
             self._missing[member.name] = later(HUNG_SECONDS, self._replace_hung, member)
 
+    def _wait_no_longer(self, name: str) -> None:
+        timer = self._missing.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
     def _replace_hung(self, member: master_pb2.Member) -> None:
         """A parameter server whose process lives but does not answer would hold up everybody for ever.
 
@@ -93,7 +111,9 @@ class Front:
             self._pods.end(name)
 
     async def left(self, request: master_pb2.LeaveRequest) -> None:
-        """Goodbye; an error that starting again cannot cure ends the job."""
+        """Goodbye; an error that starting again cannot cure ends the job. None of what is replaced does."""
+        if self._members.is_over(request.incarnation):
+            return
         if request.reason == "error":
             self._show_once(request.traceback)
             if request.fatal:

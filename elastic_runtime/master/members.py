@@ -1,7 +1,9 @@
 """Who is connected: members that hold a `Join` call open, and the orders on their way to them.
 
-A connection is a hint, not a verdict: a broken one may come back, so nobody is declared lost for it here.
-An order to a member that is away is dropped; the state it spoke of is told anew at each joining.
+A connection is a hint, not a verdict: a broken one may come back, so nobody is declared lost for it here. A
+process is over when its pod is said to have ended, or another has joined in its name. It may run still, on
+a node that nobody hears of: then it is told to end. An order to a member that is away is dropped; the state
+it spoke of is told anew at each joining.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ class Connection:
         """End the call after what is queued."""
         self.orders.put_nowait(None)
 
+    def turn_away(self, reason: str) -> None:
+        """There is no place for this process: it is to end."""
+        self.send(master_pb2.Order(drain=master_pb2.DrainOrder(reason=reason)))
+        self.end()
+
 
 class Members:
     """The open connections by member name; a newer one of the same name replaces the older."""
@@ -35,6 +42,7 @@ class Members:
     def __init__(self) -> None:
         self._by_name: dict[str, Connection] = {}
         self._living: dict[str, str] = {}
+        self._over: set[str] = set()  # incarnations
         self._parted = asyncio.Event()
 
     def join(self, member: master_pb2.Member) -> Connection:
@@ -58,6 +66,24 @@ class Members:
     def forget(self, name: str) -> None:
         """Its process is gone, or taken for gone: it is heard again only after it has joined anew."""
         self._living.pop(name, None)
+
+    def bury(self, name: str, reason: str, *earlier: str) -> None:
+        """The process of this name is never heard again; if it still runs, it is to end.
+
+        Nor are `earlier` ones heard, which had its place when another master was there.
+        """
+        self._over.update(earlier)
+        incarnation = self._living.pop(name, None)
+        if incarnation is None:
+            return
+        self._over.add(incarnation)
+        connection = self._by_name.get(name)
+        if connection is not None and connection.member.incarnation == incarnation:
+            connection.turn_away(reason)
+
+    def is_over(self, incarnation: str) -> bool:
+        """Whether another has the place of this process."""
+        return incarnation in self._over
 
     def part(self, connection: Connection) -> bool:
         """Forget a connection that ended; true if it was the member's newest."""

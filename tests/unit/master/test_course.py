@@ -8,7 +8,10 @@ from elastic_runtime.master.course import Course
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, FLEET, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.platform.pods import ExitCause
+from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import JobSpec
 
 
@@ -72,6 +75,32 @@ def test_what_ends_meanwhile_starts_no_pod(tmp_path):
         return begun.started
 
     assert in_a_loop(scenario, tmp_path) == []
+
+
+def test_process_whose_pod_has_ended_is_not_heard_again(tmp_path):
+    """Its node may be out of reach, and the process go on."""
+
+    async def scenario(begun):
+        lost = []
+        begun.course.members = members = Members()
+        begun.course.versions = SimpleNamespace(home=SimpleNamespace(lost=lost.append))
+        begun.course.desk = SimpleNamespace(news=lambda: None)
+        begun.job.begin_era(1, Origin("fresh", holders=("of an earlier master",)))
+        begun.course.tell(FLEET, fleet.Begin(0.0))
+        await begun.until_told()
+        for name in begun.started:
+            role = master_pb2.ROLE_PS if "-ps-" in name else master_pb2.ROLE_WORKER
+            begun.course.tell(FLEET, fleet.PodRunning(name))
+            members.join(master_pb2.Member(role=role, name=name, incarnation=name[-4:]))
+        server, _, worker = begun.started.copy()
+        for name in (server, worker):
+            begun.course.tell(FLEET, fleet.PodEnded(name, ExitCause.NODE_LOST, None, "", 1.0))
+        await begun.until_told()
+        return lost, [members.is_over(name) for name in ("ps-0", "er-0", "er-1", "of an earlier master")]
+
+    lost, over = in_a_loop(scenario, tmp_path)
+    assert lost == ["elasticdl-j-ps-0", "elasticdl-j-worker-1"]
+    assert over == [True, False, True, True]
 
 
 async def nothing(*_):

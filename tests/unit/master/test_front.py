@@ -96,6 +96,105 @@ def test_a_worker_is_told_that_nothing_is_left_once_that_is_durable(tmp_path):
     assert asyncio.run(told())
 
 
+def a_served_home(members, tasks):
+    home = ServedHome(1, members=members, token="", tasks=tasks, find_checkpoint=nothing, begin_era=nothing)
+    home.resume(1, Origin("fresh", holders=("1",)))
+    return home
+
+
+def orders_to(connection):
+    """What a member is told, up to the end of its bond (None)."""
+    told = []
+    while not connection.orders.empty():
+        order = connection.orders.get_nowait()
+        told.append(order and order.WhichOneof("order"))
+    return told
+
+
+@pytest.mark.parametrize("pod_is_said_to_have_ended", [True, False])
+def test_a_parameter_server_that_runs_on_after_it_was_replaced_is_told_to_end_whenever_it_comes(
+    tmp_path, pod_is_said_to_have_ended
+):
+    """On a node that nobody hears of: it and its replacement would end each other's bonds for ever."""
+
+    async def found():
+        members, tasks = Members(), Tasks(nothing)
+        home = a_served_home(members, tasks)
+        front = a_front(a_job(tmp_path), members, home=home, pods=SimpleNamespace(present={"ps-0"}))
+        old, new = (
+            master_pb2.Member(role=master_pb2.ROLE_PS, name="ps-0", incarnation=number, state="ready", era=1)
+            for number in "12"
+        )
+        first = front.joined(old)
+        if pod_is_said_to_have_ended:
+            members.bury("ps-0", "its pod is no more")
+            home.lost("ps-0")
+        second = front.joined(new)
+        told = [orders_to(first)]
+        again = front.joined(old)
+        told += [orders_to(again), orders_to(second)]
+        for connection in (first, again):
+            front.parted(connection)
+        await tasks.cancel()
+        return told, members["ps-0"] is second, members.lives("ps-0", "2"), home._incarnations()
+
+    told, *rest = asyncio.run(found())
+    assert told[0][:2] == ["drain", None]
+    assert told[1:] == [["drain", None], []]
+    assert rest == [True, True, ["2"]]
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "state", "era", "told"),
+    [
+        ("1", "ready", 1, ["drain", None]),
+        ("2", "ready", 2, []),
+        ("2", "ready", 1, []),  # it holds the model of the era before until the first worker brings another
+        ("3", "fresh", 0, []),  # the next replacement
+        ("3", "ready", 3, []),  # given the model by a master that was lost before it had begun the era
+    ],
+)
+def test_a_new_master_knows_a_parameter_server_that_was_replaced_before_by_its_era(
+    tmp_path, incarnation, state, era, told
+):
+    async def found():
+        job, members, tasks = a_job(tmp_path), Members(), Tasks(nothing)
+        job.begin_era(2, Origin("copy", holders=("2",)))
+        front = a_front(job, members, home=a_served_home(members, tasks))
+        server = master_pb2.Member(
+            role=master_pb2.ROLE_PS, name="ps-0", incarnation=incarnation, state=state, era=era
+        )
+        orders = orders_to(front.joined(server))
+        await tasks.cancel()
+        return orders
+
+    assert asyncio.run(found()) == told
+
+
+def test_a_worker_whose_pod_is_no_more_gets_no_work_and_fails_no_job(tmp_path):
+    job, members, outcomes = a_job(tmp_path), Members(), []
+    worker = master_pb2.Member(role=master_pb2.ROLE_WORKER, name="w", incarnation="1")
+    front = a_front(job, members)
+    front._finish = outcomes.append
+    members.join(worker)
+    members.bury("w", "its pod is no more")
+    assert orders_to(front.joined(worker)) == ["drain", None]
+    assert not members.lives("w", "1")
+    goodbye = master_pb2.LeaveRequest(member="w", incarnation="1", reason="error", error="no", fatal=True)
+    asyncio.run(front.left(goodbye))
+    assert outcomes == []
+
+
+def test_a_worker_that_was_missed_and_has_no_pod_may_come_back():
+    members = Members()
+    worker = master_pb2.Member(role=master_pb2.ROLE_WORKER, name="w", incarnation="1")
+    members.join(worker)
+    members.forget("w")
+    assert not members.is_over("1")
+    members.join(worker)
+    assert members.lives("w", "1")
+
+
 @pytest.mark.parametrize(
     ("course", "ended"),
     [
@@ -113,10 +212,7 @@ def test_a_silent_parameter_server_is_ended_but_not_its_replacement_that_is_stil
 
     async def found():
         members, tasks, ends = Members(), Tasks(nothing), []
-        home = ServedHome(
-            1, members=members, token="", tasks=tasks, find_checkpoint=nothing, begin_era=nothing
-        )
-        home.resume(1, Origin("fresh", holders=("1",)))
+        home = a_served_home(members, tasks)
         front = a_front(
             a_job(tmp_path),
             members,
