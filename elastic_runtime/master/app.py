@@ -38,7 +38,7 @@ from elastic_runtime.master.versions import Versions
 from elastic_runtime.observe import log as logs
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.platform.overtaken import Overtaken
-from elastic_runtime.platform.pods import BEGIN_ANEW, EXIT_DRAINED, PodSpec, Role, pod_name
+from elastic_runtime.platform.pods import BEGIN_ANEW, EXIT_DRAINED, Pod, PodSpec, Role, pod_name
 from elastic_runtime.platform.process.claim import Claim, claim
 from elastic_runtime.platform.process.platform import ProcessPlatform
 from elastic_runtime.platform.process.turn import claim_in_turn
@@ -143,7 +143,7 @@ class Master:
             tell=functools.partial(tell, FLEET),
             tasks=self._tasks,
             make_spec=self._pod_spec,
-            changed=self._narrator.pod,
+            changed=self._pod_changed,
         )
         self._course.pods, self._course.desk = self._pods, self._desk
         self._course.versions, self._course.members = self._versions, self._members
@@ -159,6 +159,10 @@ class Master:
             finish=self._finish,
             stop=self.stop,
         )
+
+    def _pod_changed(self, pod: Pod, adopted: bool) -> None:
+        self._narrator.pod(pod, adopted)
+        self._front.pod_changed(pod)
 
     async def run(self, find_sources: Callable[[], Sources]) -> int:
         """From the journal to the verdict."""

@@ -20,6 +20,7 @@ from elastic_runtime.master.members import Connection, Members
 from elastic_runtime.master.narrator import Narrator
 from elastic_runtime.master.pods import Pods
 from elastic_runtime.master.versions import Versions
+from elastic_runtime.platform.pods import Phase, Pod, Role
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import Kind
 
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 MISSING_SECONDS = 15.0
 HUNG_SECONDS = 30.0
+ABSENT_SECONDS = 120.0
+"""So long a parameter server that runs may take to join a master: it may have just been started."""
 REPLACED = "another process has taken its place"
 
 
@@ -95,10 +98,25 @@ class Front:
         elif member.role == master_pb2.ROLE_PS:
             self._missing[member.name] = later(HUNG_SECONDS, self._replace_hung, member)
 
+    def pod_changed(self, pod: Pod) -> None:
+        """A parameter server that runs is to join; one that hangs as a new master begins never would."""
+        if pod.role is not Role.PS:
+            return
+        if pod.phase is Phase.ENDED:
+            self._wait_no_longer(pod.name)
+        elif pod.phase is Phase.RUNNING and pod.name not in self._members and pod.name not in self._missing:
+            later = asyncio.get_running_loop().call_later
+            self._missing[pod.name] = later(ABSENT_SECONDS, self._replace_absent, pod.name)
+
     def _wait_no_longer(self, name: str) -> None:
         timer = self._missing.pop(name, None)
         if timer is not None:
             timer.cancel()
+
+    def _replace_absent(self, name: str) -> None:
+        if name in self._pods.present and name not in self._members:
+            log.warning("%s has not come for %g s: it is replaced", name, ABSENT_SECONDS)
+            self._pods.end(name)
 
     def _replace_hung(self, member: master_pb2.Member) -> None:
         """A parameter server whose process lives but does not answer would hold up everybody for ever.

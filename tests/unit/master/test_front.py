@@ -13,6 +13,7 @@ from elastic_runtime.master.job import TRAINING, Job
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
+from elastic_runtime.platform.pods import Phase, Pod, Role
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.spec.job import JobSpec
 
@@ -193,6 +194,40 @@ def test_a_worker_that_was_missed_and_has_no_pod_may_come_back():
     assert not members.is_over("1")
     members.join(worker)
     assert members.lives("w", "1")
+
+
+@pytest.mark.parametrize(
+    ("course", "ended"),
+    [
+        (("runs",), ["ps-0"]),
+        (("runs", "runs"), ["ps-0"]),
+        (("runs", "joins"), []),
+        (("joins", "runs"), []),
+        (("runs", "ends", "waits"), []),
+        (("runs", "ends", "waits", "runs"), ["ps-0"]),
+        (("waits",), []),
+    ],
+)
+def test_a_parameter_server_that_runs_and_does_not_join_is_replaced(tmp_path, monkeypatch, course, ended):
+    """One that hung as its master was lost would be waited for by the next for ever."""
+    monkeypatch.setattr(fronts, "ABSENT_SECONDS", 0.01)
+    phases = {"runs": Phase.RUNNING, "ends": Phase.ENDED, "waits": Phase.PENDING}
+
+    async def found():
+        members, tasks, ends = Members(), Tasks(nothing), []
+        pods = SimpleNamespace(present={"ps-0", "worker-0"}, end=ends.append)
+        front = a_front(a_job(tmp_path), members, home=a_served_home(members, tasks), pods=pods)
+        front.pod_changed(Pod("worker-0", Role.WORKER, 0, Phase.RUNNING, 0.0))
+        for event in course:
+            if event == "joins":
+                front.joined(master_pb2.Member(role=master_pb2.ROLE_PS, name="ps-0", incarnation="1"))
+            else:
+                front.pod_changed(Pod("ps-0", Role.PS, 0, phases[event], 0.0))
+        await asyncio.sleep(0.1)
+        await tasks.cancel()
+        return ends
+
+    assert asyncio.run(found()) == ended
 
 
 @pytest.mark.parametrize(
