@@ -9,6 +9,7 @@ the checkpoint.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import shutil
@@ -73,6 +74,17 @@ class Checkpoints:
         if newest is None:
             return None
         return Origin("checkpoint", _version(newest), str(newest), _read(newest / "ledger.json"))
+
+    async def go_back(self, version: int) -> None:
+        """The model is back at this version. What was saved beyond, and not put on record, is not its future.
+
+        Else it would be counted among the newest, and be taken for one of them.
+        """
+        known = max(version, self._newest() or 0)
+        try:
+            await asyncio.to_thread(checkpoint.remove_beyond, self._directory, known, run=self._run())
+        except ElasticError as problem:
+            log.warning("a checkpoint that was given up stays: %s", problem)
 
     def request(self, version: int, home: Home) -> None:
         """A snapshot of `version` was taken for a checkpoint: write it next."""
@@ -150,7 +162,8 @@ class Checkpoints:
         size = sum(f.stat().st_size for f in final.iterdir())
         await self._saved(version, time.monotonic() - began, size)
         if self._keep:
-            await asyncio.to_thread(checkpoint.prune, self._directory, self._keep, run=self._run())
+            prune = functools.partial(checkpoint.prune, self._directory, self._keep)
+            await asyncio.to_thread(prune, upto=version, run=self._run())
         return True
 
 

@@ -215,6 +215,7 @@ class Versions:
             self._tell(EVALUATION, evaluation.Began(time.time()))
             self._evaluate_if_trained()
         await self._durable()
+        await self.checkpoints.go_back(origin.version)
         self._narrator.era(era, origin, again)
         self._tasks.spawn(self._stop_again())  # first thing when whoever holds the model knows of the era
         self._news()

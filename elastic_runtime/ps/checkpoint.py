@@ -16,7 +16,7 @@ import pathlib
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "prune",
     "read",
     "read_part",
+    "remove_beyond",
     "remove_stale",
     "write_part",
 ]
@@ -101,7 +102,7 @@ def newest(
 ) -> pathlib.Path | None:
     """The newest whole checkpoint, not above `upto`, of that run; damaged ones are passed over aloud."""
     for folder in reversed(_folders(checkpoint_dir)):
-        if upto is not None and int(folder.name.removeprefix("version-")) > upto:
+        if upto is not None and _version_of(folder) > upto:
             continue
         if run is not None and _run_of(folder) != run:
             continue
@@ -114,17 +115,17 @@ def newest(
     return None
 
 
-def prune(checkpoint_dir: pathlib.Path, keep_max: int, *, run: str = "") -> None:
-    """Delete all but the newest `keep_max` checkpoints of that run; 0 keeps all."""
+def prune(checkpoint_dir: pathlib.Path, keep_max: int, *, upto: int, run: str = "") -> None:
+    """Delete all but the newest `keep_max` checkpoints of that run up to the one just saved; 0 keeps all."""
     if keep_max <= 0:
         return
     complete = [folder for folder in _folders(checkpoint_dir) if _run_of(folder) == run]
-    for folder in complete[:-keep_max]:
-        with _told(folder):
-            gone = folder.with_name(f".{folder.name}.pruned")
-            shutil.rmtree(gone, ignore_errors=True)
-            folder.rename(gone)
-            shutil.rmtree(gone)
+    _remove([folder for folder in complete if _version_of(folder) <= upto][:-keep_max])
+
+
+def remove_beyond(checkpoint_dir: pathlib.Path, version: int, *, run: str) -> None:
+    """Delete the checkpoints of that run after this version: they are of a course that was given up."""
+    _remove(each for each in _folders(checkpoint_dir) if _version_of(each) > version and _run_of(each) == run)
 
 
 def remove_stale(checkpoint_dir: pathlib.Path) -> None:
@@ -145,6 +146,19 @@ def _folders(checkpoint_dir: pathlib.Path) -> list[pathlib.Path]:
     found = checkpoint_dir.iterdir() if checkpoint_dir.is_dir() else ()
     matches = ((_FOLDER.fullmatch(path.name), path) for path in found)
     return [path for _, path in sorted((int(match[1]), path) for match, path in matches if match)]
+
+
+def _version_of(folder: pathlib.Path) -> int:
+    return int(folder.name.removeprefix("version-"))
+
+
+def _remove(folders: Iterable[pathlib.Path]) -> None:
+    for folder in folders:
+        with _told(folder):
+            gone = folder.with_name(f".{folder.name}.pruned")
+            shutil.rmtree(gone, ignore_errors=True)
+            folder.rename(gone)
+            shutil.rmtree(gone)
 
 
 def _run_of(folder: pathlib.Path) -> str | None:

@@ -182,6 +182,24 @@ async def nothing(*_):
     return
 
 
+@pytest.mark.parametrize(("on_record", "left"), [(10, ["version-10"]), (20, ["version-10", "version-20"])])
+def test_what_was_saved_beyond_the_version_that_an_era_begins_with_is_no_checkpoint_of_it(
+    tmp_path, on_record, left
+):
+    """Unless it is on record: then it could only not be read a moment ago."""
+
+    async def found():
+        versions = begun(tmp_path, [], nothing)
+        versions._job.begin_run("r")
+        versions._job.save(on_record)
+        await versions._begin_era(2, Origin("checkpoint", version=10))
+
+    for version in (10, 20):
+        saved(tmp_path, version)
+    asyncio.run(found())
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
 def test_of_a_checkpoint_that_a_job_ends_in_the_midst_of_nothing_is_left(tmp_path):
     async def found():
         versions = begun(tmp_path, [], lambda: None, home := OneHolder())

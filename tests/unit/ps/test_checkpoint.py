@@ -144,12 +144,27 @@ def _json(content):
 def test_prune_keeps_the_newest_and_zero_keeps_all(tmp_path):
     for version in (2, 10, 9):
         save(tmp_path, version=version)
-    checkpoint.prune(tmp_path, 0)
+    checkpoint.prune(tmp_path, 0, upto=10)
     assert len(list(tmp_path.iterdir())) == 3
-    checkpoint.prune(tmp_path, 2)
+    checkpoint.prune(tmp_path, 2, upto=10)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["version-10", "version-9"]
-    checkpoint.prune(tmp_path, 1)
+    checkpoint.prune(tmp_path, 1, upto=10)
     assert [path.name for path in tmp_path.iterdir()] == ["version-10"]
+
+
+def test_prune_never_deletes_the_one_just_saved_for_one_of_a_course_that_was_given_up(tmp_path):
+    """Its master was lost before it was on record, and the next went back behind it."""
+    for version in (50, 100, 60):
+        save(tmp_path, version=version)
+    checkpoint.prune(tmp_path, 1, upto=60)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["version-100", "version-60"]
+
+
+def test_what_is_beyond_a_version_goes_but_for_that_of_other_runs(tmp_path):
+    for version, run in ((50, "a"), (60, "b"), (70, "a")):
+        finish(tmp_path, version, run)
+    checkpoint.remove_beyond(tmp_path, 50, run="a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["version-50", "version-60"]
 
 
 def test_what_an_interrupted_writer_left_goes_and_what_it_was_replacing_comes_back(tmp_path):
@@ -188,7 +203,7 @@ def test_runs_that_share_a_folder_neither_go_back_to_nor_prune_each_others(tmp_p
     assert checkpoint.newest(tmp_path, run="a") == tmp_path / "version-3"
     assert checkpoint.newest(tmp_path, run="b", upto=3) == tmp_path / "version-2"
     assert checkpoint.newest(tmp_path) == tmp_path / "version-4"
-    checkpoint.prune(tmp_path, 1, run="a")
+    checkpoint.prune(tmp_path, 1, upto=9, run="a")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["version-2", "version-3", "version-4"]
 
 
