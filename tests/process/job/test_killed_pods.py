@@ -51,6 +51,54 @@ def test_a_worker_then_all_then_the_master_then_master_and_worker_are_killed(mak
     assert run.text().count("is running already") == 3 + 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--num_workers=1", "--grads_to_wait=1"),
+        ("--num_workers=2", "--grads_to_wait=1"),
+        ("--num_workers=2", "--grads_to_wait=2"),
+        ("--num_workers=2", "--use_async"),
+    ],
+    ids=" ".join,
+)
+def test_a_worker_killed_when_one_of_two_parameter_servers_has_its_push_holds_up_nobody(
+    make_run: MakeRun, data: Path, options: tuple[str, ...]
+) -> None:
+    evaluated = (f"--validation_data={data}", "--evaluation_steps=20")
+    run = make_run("--num_ps_pods=2", "--num_epochs=2", *options, *evaluated, model="torn")
+    run.pace(0.02)
+    run.start().until_training(workers=int(options[0][-1]))
+    run.until_done(100)
+    at = run.status().version
+    die_between_two_pushes(run)
+    run.until(lambda: run.status().version > at + 3, "the training goes on")
+    run.pace(0)
+    summary = run.assert_right_end()
+    assert summary["relaunches"] == {"preempted": 1}
+    assert summary["evaluations"][-1]["version"] == summary["version"]
+    if "--grads_to_wait=1" in options:
+        assert "no gradient of it came before its workers were lost" in run.log("ps-1")
+
+
+def test_a_job_whose_worker_was_killed_when_one_of_two_parameter_servers_had_its_push_can_be_stopped(
+    make_run: MakeRun,
+) -> None:
+    run = make_run("--num_workers=1", "--num_ps_pods=2", "--num_epochs=2", model="torn")
+    run.pace(0.02)
+    run.start().until_done(100)
+    die_between_two_pushes(run)
+    assert run.job("stop").returncode == 0
+    summary = run.assert_right_end(130, "stopped", exact=False)
+    assert summary["last_checkpoint"] == summary["version"] > 0
+
+
+def die_between_two_pushes(run: Run) -> None:
+    """Whichever worker pushes next."""
+    torn = run.cwd / "torn"
+    torn.touch()
+    run.until(lambda: not torn.exists(), "a worker is between its two pushes")
+
+
 def test_a_parameter_server_killed_between_and_during_pushes_comes_back_with_the_workers_copy(
     make_run: MakeRun,
 ) -> None:
