@@ -259,7 +259,6 @@ class PSClient:
         for _ in range(_ROUNDS):
             if held[0] < max(held):
                 request.min_version = max(held)
-                request.ClearField("merge")
                 newest = self._each([first], fetch)[0]
             behind = [server for server in others if held[server.index] < newest.version]
             if not behind:

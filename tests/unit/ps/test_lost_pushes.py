@@ -13,6 +13,7 @@ from ps_worlds import SGD, client, layout, servers
 from elastic_runtime.ps import partfile
 from elastic_runtime.ps.control import PSControl
 from elastic_runtime.ps.shard import Refused
+from elastic_runtime.rpc import ps_pb2 as wire
 from elastic_runtime.rpc.ps_pb2 import Verdict
 
 WAIT = 60.0
@@ -117,6 +118,27 @@ def test_asynchronous_worker_that_has_evaluated_meanwhile_pushes_to_a_server_tha
         worker.pull(*buffers(), snapshot=1)
         assert step(worker, 2) == 3
         assert [shard.store.version for shard in shards] == [3, 2]
+
+
+class Part:
+    """A server that gives these versions one after the other, and writes down what it was asked."""
+
+    def __init__(self, index, *versions):
+        self.index, self.versions, self.asked = index, list(versions), []
+
+    def pull(self, request, have_version, weights, state):
+        self.asked.append((request.min_version, request.merge.version))
+        version = self.versions.pop(0)
+        return wire.PullReply(version=version, merge=wire.Merge(version=version, workers=["a"]))
+
+
+def test_pull_asks_server_0_for_what_others_have_first_and_tells_those_behind_how_it_was_made():
+    with client(["127.0.0.1:1"] * 3) as worker:
+        channels = worker._servers
+        worker._servers = parts = [Part(0, 4, 6), Part(1, 5, 6), Part(2, 3, 6)]
+        assert worker.pull(*buffers()) == 6
+        worker._servers = channels
+    assert [part.asked for part in parts] == [[(0, 0), (5, 0)], [(0, 0), (6, 6)], [(0, 0), (6, 6)]]
 
 
 @pytest.mark.parametrize("what", [{"snapshot": 2}, {"min_version": 2}])

@@ -281,8 +281,9 @@ class TestFollower:
         held.set_senders(1, ["a", "b", "c"], now=0)
         held.set_senders(2, ["c"], now=0)
         held.push(push("c", 1.0, merge=(1, "c")), now=0)
+        held.expect(2, ["c"], now=0)
         held.expect(3, ["b"], now=0)
-        assert (held.version, list(held.snapshots)) == (3, [1, 2, 3])
+        assert (held.version, list(held.snapshots), held.deadline) == (3, [1, 2, 3], float("inf"))
         assert held.push(push("c", 1.0, merge=(2, "c")), now=0).verdict == Verdict.ACCEPTED, "it is late"
         assert held.model.weights[0] == -2.0
 
@@ -306,6 +307,17 @@ class TestFollower:
         held.expect(1, "ab", now=0)
         assert held.push(push("b", 3.0, merge=(1, "ab")), now=0).verdict == Verdict.ACCEPTED
         assert (held.version, held.model.weights[0]) == (1, -2.0)
+
+    def test_no_push_that_waits_is_passed_over_for_a_later_one(self):
+        held = store(index=1, parts=2)
+        held.set_senders(1, ["a", "b", "c", "d"], now=0)
+        assert held.push(push("b", merge=(1, "ab")), now=0) is None
+        assert held.push(push("c", merge=(2, "c")), now=0) is None
+        held.expect(3, ["d"], now=0)
+        held.set_senders(2, ["a", "b", "c"], now=0)
+        assert held.version == 0
+        held.push(push("a", merge=(1, "ab")), now=0)
+        assert held.version == 3
 
     def test_version_that_is_heard_of_holds_up_none_that_comes_after_a_loss(self):
         held = store(index=1, parts=2)
