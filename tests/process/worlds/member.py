@@ -1,6 +1,7 @@
 """One member of a world, driven from outside: reads orders as JSON lines, answers each with one.
 
-`enter`, `train` (a range of the records everybody knows), `idle`, `leave`, `wish`, `state`.
+`new` (a member, which is what all further orders are for), `end` (of it), `enter`, `train` (a range of the
+records everybody knows), `idle`, `leave`, `wish`, `state`.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ class Member:
                 self.trainer.abort()
         return self._state(order["do"] == "state")
 
+    def end(self) -> None:
+        """Leave the world it may be in; the others may be doing anything."""
+        if isinstance(self.trainer, AllreduceTrainer):
+            self.trainer.abort()
+            self.trainer.leave()
+
     def _state(self, whole: bool) -> dict[str, Any]:
         state = {"version": self.trainer.version}
         if isinstance(self.trainer, AllreduceTrainer):
@@ -90,13 +97,19 @@ class Member:
 
 def main() -> None:
     """Until there are no more orders."""
-    member = Member(json.loads(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
-    answers.write(json.dumps({"ready": True}) + "\n")
+    member: Any = None
     for line in sys.stdin:
+        order, answer = json.loads(line), {}
         try:
-            answer = member.obey(json.loads(line))
+            match order["do"]:
+                case "new":
+                    member = Member(order["options"])
+                case "end":
+                    member.end()
+                case _:
+                    answer = member.obey(order)
         except PeerLost as problem:
             answer = {"lost": str(problem)}
         answers.write(json.dumps(answer) + "\n")
