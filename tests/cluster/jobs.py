@@ -92,12 +92,15 @@ class ClusterJob:
             self.run.mkdir()
             self.run.chmod(0o777)
         self.pace(0)
+        envs = ["TINY_PACE=/job/pace"]
+        if "--distribution_strategy=AllreduceStrategy" in options:
+            envs.append("HOROVOD_CYCLE_TIME=5")  # ms: a look for work in each costs idle workers much
         self.command = [
             sys.executable,
             *("-m", "elastic_runtime", "train", f"--job_name={name}", f"--image_name={image}"),
             *(f"--namespace={namespace.name}", "--image_pull_policy=IfNotPresent"),
             *("--model_zoo=/job/zoo", "--model_def=tiny.custom_model", "--training_data=/job/data"),
-            *(f"--volume=host_path={folder},mount_path=/job", "--envs=TINY_PACE=/job/pace"),
+            *(f"--volume=host_path={folder},mount_path=/job", f"--envs={','.join(envs)}"),
             *("--minibatch_size=16", "--num_minibatches_per_task=4", *bound(RESOURCES), *options),
         ]
         self.process: subprocess.Popen[bytes] | None = None

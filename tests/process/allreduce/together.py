@@ -17,6 +17,8 @@ from harness import Run
 
 from elastic_runtime.observe import events
 
+SELDOM = "HOROVOD_CYCLE_TIME=5"
+"""Milliseconds: to look for work in each of them, as is its default, costs whoever waits much of a core."""
 SHARD = 64
 """Records of one: minibatches of 16, four in a shard, as the harness has it."""
 _ENTERED = re.compile(r"world (\d+): rank (\d+) of (\d+), version (\d+)")
@@ -37,6 +39,8 @@ class Seat:
 
 class Together(Run):
     """One job, whose workers train in worlds."""
+
+    envs = (SELDOM,)
 
     def __init__(self, folder: Path, data: Path, *options: str, model: str = "tiny") -> None:
         super().__init__(folder, data, "--distribution_strategy=AllreduceStrategy", *options, model=model)

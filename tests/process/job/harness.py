@@ -57,6 +57,9 @@ def write_data(folder: Path, records: int = 1200, files: int = 3, *, odd: int | 
 class Run:
     """One job, over all the processes that were its master."""
 
+    envs: tuple[str, ...] = ()
+    """What its pods have in their environment, beside the pace."""
+
     def __init__(
         self, folder: Path, data: Path, *options: str, verb: str = "train", model: str = "tiny"
     ) -> None:
@@ -64,10 +67,11 @@ class Run:
         self.folder = folder / "runs" / self.name
         self.output, self._pace = folder / "output.txt", folder / "pace"
         self.checkpoints = self.folder / "checkpoints"
+        envs = ",".join((f"TINY_PACE={self._pace}", *self.envs))
         self.command = [
             sys.executable,
             *("-m", "elastic_runtime", verb, f"--job_name={self.name}", "--platform=process"),
-            *(f"--model_zoo={ZOO}", f"--model_def={model}.custom_model", f"--envs=TINY_PACE={self._pace}"),
+            *(f"--model_zoo={ZOO}", f"--model_def={model}.custom_model", f"--envs={envs}"),
             *("--minibatch_size=16", "--num_minibatches_per_task=4"),
             *([f"--training_data={data}"] if verb == "train" else []),
             *options,
