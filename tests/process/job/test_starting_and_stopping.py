@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -47,6 +48,7 @@ def test_interrupted_once_a_job_saves_and_the_same_command_goes_on_to_an_exact_e
     assert again.returncode == 0
     assert "has succeeded already" in again.stderr
 
+    assert json.loads(run.job("ledger", "--json").stdout) == run.ledger()
     run.start("--restart")
     assert run.assert_right_end()["records_retrained"] == 0
     assert len(re.findall(r"\] pod \S+-worker-\d+ runs ", run.text())) == 2 * 3
