@@ -23,12 +23,13 @@ def test_a_model_goes_from_strategy_to_strategy_by_checkpoints(
     summary = first.assert_right_end()
     assert list(output.rglob("*.keras"))
     newest = first.checkpoints / f"version-{summary['last_checkpoint']}"
-    for strategy in ("ParameterServerStrategy", "AllreduceStrategy", "Local"):
+    for strategy, workers in {"ParameterServerStrategy": 1, "AllreduceStrategy": 2, "Local": 1}.items():
         version = int(newest.name.removeprefix("version-"))
         folder = tmp_path / f"after-{version}"
         folder.mkdir()
         options = (f"--distribution_strategy={strategy}", f"--checkpoint_dir_for_init={newest}")
-        run = Run(folder, data, *options, "--checkpoint_steps=10", model="normalized")
+        more = (f"--num_workers={workers}", "--checkpoint_steps=10")
+        run = Run(folder, data, *options, *more, model="normalized")
         try:
             summary = run.start().assert_right_end()
         finally:

@@ -23,7 +23,7 @@ def test_shards_are_read_from_a_store_and_the_model_goes_there(
     bucket.put(f"{data}/", "bucket/train/", recursive=True)
     bucket.pipe("bucket/model/left.txt", b"of an earlier job")
     run = make_run(
-        "--output=s3://bucket/model", "--num_workers=2", "--num_epochs=2", data="s3://bucket/train"
+        "--output=s3://bucket/model", "--num_workers=1", "--num_epochs=2", data="s3://bucket/train"
     )
     run.start()
     run.assert_right_end()

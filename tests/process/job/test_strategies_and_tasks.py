@@ -103,7 +103,7 @@ def test_a_model_that_cannot_be_saved_fails_a_job_only_if_it_was_asked_for(
 
 
 def test_a_reader_of_the_models_own_is_read_like_any_other(make_run: MakeRun) -> None:
-    run = make_run("--num_workers=2", "--training_data=made-up", model="own_reader")
+    run = make_run("--num_workers=1", "--training_data=made-up", model="own_reader")
     run.command = [word for word in run.command if not word.startswith("--training_data=/")]
     run.start()
     summary = run.assert_right_end()
@@ -140,5 +140,6 @@ def assert_evaluated_in_order(run: Run, steps: int) -> None:
 def use(make_run: MakeRun, folder: Path, verb: str, given: str, *, checkpoint: Path, model: str) -> dict:
     """Evaluate or predict with a trained model."""
     folder.mkdir()
-    run = make_run(given, f"--checkpoint_dir_for_init={checkpoint}", verb=verb, model=model, folder=folder)
+    options = ("--num_workers=1", given, f"--checkpoint_dir_for_init={checkpoint}")
+    run = make_run(*options, verb=verb, model=model, folder=folder)
     return run.start().assert_right_end(exact=verb == "predict")
