@@ -20,7 +20,7 @@ from together import Together
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 
 SEED = int(os.environ.get("ELASTICDL_TEST_SEED", "4"))
-ROWS = {"kill": 8, "term": 6, "stop 1 s": 18, "master": 8}
+ROWS = {"kill": 5, "term": 4, "stop 1 s": 21, "master": 10}
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop 1 s": signal.SIGSTOP}
 
 
