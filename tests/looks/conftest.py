@@ -1,4 +1,4 @@
-"""The browser of a test session.
+"""The browser of the tests of a module.
 
 Where the machine has none and cannot get one, these tests are skipped and say why; where
 `ELASTICDL_CLUSTER_TESTS` is `required`, they fail instead. It is installed before the first test, outside the
@@ -43,9 +43,9 @@ def pytest_runtest_setup() -> None:
     pytest.skip(f"no browser on this machine: {reason}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One for all tests, a new page for each."""
+    """One for all tests of a module, a new page for each: it costs something even where nobody uses it."""
     opened = Browser(tmp_path_factory.mktemp("browser"))
     try:
         yield opened
