@@ -7,6 +7,7 @@ arguments of the one and the workflow's `arguments` of the other; alike names me
 - `--param NAME=VALUE` sets it in whichever has it.
 - `--set STEP.INPUT=VALUE` gives a step's input another value: it is written into what was compiled, the task
   of that name in KFP's IR and in Argo's manifest, and goes before whatever the pipeline has there.
+- `--image=NAME` has the steps run in this image, in place of the components' own (`components/image.py`).
 - What would change nothing where the pipeline runs is refused, and so is a pipeline that runs without a
   parameter that has no default. Compiled it can be: engines ask for it.
 
@@ -28,6 +29,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from elastic_runtime.errors import InputError
 from elastic_runtime.spec.entry import outcome, say
+from elasticdl_components.image import IMAGE
 from pipelines.engines.choice import ENGINES, choose
 from pipelines.engines.local import Local
 from pipelines.packages import Package, changes
@@ -63,14 +65,18 @@ def _main(
     packages: list[Package] = [for_kfp] if for_argo is None else [for_kfp, for_argo]
     asked = _parser(pipeline, packages).parse_args(argv)
     wanted = changes.read(asked.param, asked.set)
-    changes.apply(wanted, packages)
+    done = changes.apply(wanted, packages)
     for package in packages:
         package.check()
+    if asked.image is not None:
+        done |= changes.run_in(asked.image, packages)
     if asked.engine == "none" and asked.namespace:
         raise InputError("is for a cluster, and the pipeline would run nowhere", where="--namespace")
     if not asked.dry_run:
         _write(packages)
     if asked.engine == "none":
+        for option, package in changes.told_of_one(done, packages):
+            say(f"{option}: only in {_file(package)}")
         if asked.dry_run:
             say("this would run nowhere, and be written to " + " and ".join(map(str, map(_file, packages))))
             sys.stdout.write("---\n".join(package.text() for package in packages))
@@ -79,8 +85,10 @@ def _main(
     engine = choose(
         asked.engine, for_kfp, for_argo, namespace=asked.namespace, here=parameters, folder=BUILD.absolute()
     )
-    changes.refuse_others(wanted, engine.package)
     is_here = isinstance(engine, Local)
+    if is_here and asked.image is not None:
+        raise InputError("is for a cluster, and the pipeline would run here", where=changes.IMAGE_OPTION)
+    changes.refuse_others(done, engine.package)
     changes.refuse_gaps(engine.package, known=parameters if is_here else ())
     if is_here:
         changes.apply(changes.of_this_machine(here, {**parameters, **for_kfp.parameters}, wanted), [for_kfp])
@@ -119,6 +127,7 @@ def _parser(pipeline: BaseComponent, packages: Sequence[Package]) -> argparse.Ar
         help="where to run: Kubeflow Pipelines, Argo, this machine, nowhere; auto: the first that is there",
     )
     add("--namespace", default="", help="the namespace of the cluster; default: as the engine's own tools")
+    add(changes.IMAGE_OPTION, metavar="NAME", help=f"what steps run in on a cluster, in place of {IMAGE}")
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the pipeline")
     add("--set", action="append", default=[], metavar="STEP.INPUT=VALUE", help="an input of a step")
     add("--dry_run", action="store_true", help="show what would be submitted, and where; nothing is done")

@@ -53,6 +53,10 @@ class Package(Protocol):
         """Do it; a value that cannot be is an `InputError`."""
         ...
 
+    def run_in(self, image: str) -> bool:
+        """Have this image in place of the components' own, where that is not by choice; whether it is."""
+        ...
+
     def check(self) -> None:
         """Raise an `InputError` if a step would refuse what it is given, as far as that is known."""
         ...

@@ -13,9 +13,11 @@ from hera.workflows import Workflow
 
 from elastic_runtime.errors import InputError
 from elasticdl_components.argo import TEMPLATES, StepTemplate
+from elasticdl_components.image import IMAGE
 from pipelines.packages import Change
 
 _PARAMETER = "{{{{workflow.parameters.{}}}}}"
+_IMAGE = "image_name"
 _UNKNOWN = object()
 
 
@@ -32,6 +34,8 @@ class ArgoPackage:
         """As Argo's API takes it."""
         given = {"value", "valueFrom"}
         self._needed = [port["name"] for port in _parameters(self.manifest["spec"]) if not given & {*port}]
+        self._given: set[str] = set()
+        """The parameters that were changed."""
 
     def steps(self) -> list[str]:
         """The tasks that run a pod."""
@@ -51,6 +55,7 @@ class ArgoPackage:
 
     def change(self, change: Change) -> None:
         """Write the value among the arguments."""
+        self._given |= set() if change.step else {change.name}
         for owner in [*self._tasks(change.step)] if change.step else [self.manifest["spec"]]:
             given = owner.setdefault("arguments", {}).setdefault("parameters", [])
             ports = [port for port in (*given, *self._inputs(owner)) if port["name"] == change.name]
@@ -60,6 +65,18 @@ class ArgoPackage:
             if ports[0] not in given:
                 given.append({"name": change.name})
             next(port for port in given if port["name"] == change.name)["value"] = value
+
+    def run_in(self, image: str) -> bool:
+        """The parameter `image_name` unless it was given, and what has the components' own for a default."""
+        ports = {port["name"]: port for port in _parameters(self.manifest["spec"])}
+        meant = {name for name, port in ports.items() if name == _IMAGE or port.get("value") == IMAGE}
+        for name in meant - self._given:
+            ports[name]["value"] = image
+        unsaid = (port for task in self._tasks() for port in self._defaults(task))
+        defaults = [port for port in unsaid if port["default"] == IMAGE]
+        for port in defaults:
+            port["default"] = image
+        return bool(meant - self._given or defaults)
 
     def check(self) -> None:
         """Refuse what a step would refuse, given constants and the values of the workflow's arguments."""
@@ -92,6 +109,11 @@ class ArgoPackage:
         """What the template of a task takes."""
         called = self._templates().get(task.get("template", ""), {})
         return list(called.get("inputs", {}).get("parameters", []))
+
+    def _defaults(self, task: dict[str, Any]) -> list[dict[str, Any]]:
+        """Of these, those that have a value although the task gives none."""
+        given = {port["name"] for port in _parameters(task)}
+        return [port for port in self._inputs(task) if "default" in port and port["name"] not in given]
 
     def _step(self, task: dict[str, Any]) -> StepTemplate | None:
         """Which of our templates a task calls, whatever it is called here."""

@@ -1,16 +1,23 @@
-"""What the words of `--param` and `--set` ask for, done to every package that it concerns.
+"""What the words of `--param`, `--set` and `--image` ask for, done to every package that it concerns.
 
 A pipeline's two forms have most names in common, and some that only one has: those change that one alone, and
-are refused once it is known that the other is what runs. Nothing that was typed is ignored.
+are refused once it is known that the other is what runs. Where nothing runs it is said which one has them.
+Nothing that was typed is ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from elastic_runtime.errors import InputError, nearest
+from elastic_runtime.image.registry.reference import Reference
+from elasticdl_components.image import IMAGE
 from pipelines.packages import Change, Package
+
+IMAGE_OPTION = "--image"
+Done = dict[str, list[Package]]
+"""By what asked for it, the packages that it has changed."""
 
 
 def read(parameters: Sequence[str], inputs: Sequence[str]) -> list[Change]:
@@ -18,22 +25,45 @@ def read(parameters: Sequence[str], inputs: Sequence[str]) -> list[Change]:
     return [*map(_parameter, parameters), *map(_input, inputs)]
 
 
-def apply(changes: Sequence[Change], packages: Sequence[Package]) -> None:
+def apply(changes: Sequence[Change], packages: Sequence[Package]) -> Done:
     """Change each package that has what is meant; at least one has to."""
+    done: Done = {}
     for change in changes:
-        meant = [package for package in packages if _has(package, change)]
-        if not meant:
+        done[change.option] = [package for package in packages if change.name in package.names(change.step)]
+        if not done[change.option]:
             raise _unknown(change, packages)
-        for package in meant:
+        for package in done[change.option]:
             package.change(change)
+    return done
 
 
-def refuse_others(changes: Sequence[Change], package: Package) -> None:
+def run_in(image: str, packages: Sequence[Package]) -> Done:
+    """Have the steps run in this image that would run in the components' own; there have to be some."""
+    try:
+        Reference.parse(image)
+    except InputError as error:
+        raise InputError(f"{error.where} {error.what}", where=IMAGE_OPTION, remedy=error.remedy) from None
+    done = {IMAGE_OPTION: [package for package in packages if package.run_in(image)]}
+    if not done[IMAGE_OPTION]:
+        what = f"is in place of {IMAGE}, and no step would run in that"
+        raise InputError(what, where=IMAGE_OPTION, remedy="name the image where the pipeline does")
+    return done
+
+
+def refuse_others(done: Done, package: Package) -> None:
     """Raise if one of them is not for this package, the one that is taken."""
-    for change in changes:
-        if not _has(package, change):
-            what = f"{package.form}, which is what would run, has no such thing"
-            raise InputError(what, where=change.option, remedy="name another --engine, or leave it out")
+    for option, packages in done.items():
+        if package not in packages:
+            lacks = "no step without an image of its choice" if option == IMAGE_OPTION else "no such thing"
+            what = f"{package.form}, which is what would run, has {lacks}"
+            raise InputError(what, where=option, remedy="name another --engine, or leave it out")
+
+
+def told_of_one(done: Done, packages: Sequence[Package]) -> Iterator[tuple[str, Package]]:
+    """What has changed one of several packages alone, and that one."""
+    for option, changed in done.items():
+        if len(changed) < len(packages):
+            yield option, changed[0]
 
 
 def refuse_gaps(package: Package, known: Container[str] = ()) -> None:
@@ -53,10 +83,6 @@ def of_this_machine(
     named = {(change.step, change.name) for change in typed}
     found = [_input(f"{name}={text}") for name, text in texts.items()]
     return [change for change in found if (change.step, change.name) not in named]
-
-
-def _has(package: Package, change: Change) -> bool:
-    return change.name in package.names(change.step)
 
 
 def _unknown(change: Change, packages: Sequence[Package]) -> InputError:

@@ -19,6 +19,7 @@ from kfp.dsl.base_component import BaseComponent
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from elastic_runtime.errors import InputError
+from elasticdl_components.image import IMAGE
 from pipelines.packages import Change, kfp_tasks
 
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
@@ -85,6 +86,20 @@ class KfpPackage:
                 constant.bool_value = value
             else:
                 constant.number_value = value
+
+    def run_in(self, image: str) -> bool:
+        """What has the components' own image for a default, has this: what `build_image` builds on does."""
+        spec = self.component.pipeline_spec
+        executors = spec.deployment_spec["executors"].values()
+        containers = [each["container"] for each in executors if "container" in each]
+        ours = [container for container in containers if container["image"] == IMAGE]
+        for container in ours:
+            container["image"] = image
+        for owner in (spec.root, *spec.components.values()):
+            for port in owner.input_definitions.parameters.values():
+                if port.default_value.string_value == IMAGE:
+                    port.default_value.string_value = image
+        return bool(ours)
 
     def check(self) -> None:
         """Refuse what a step would refuse, given constants and the values of parameters."""

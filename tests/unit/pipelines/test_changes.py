@@ -21,7 +21,7 @@ from pipelines.own_image import own_image
 from pipelines.packages import Change
 from pipelines.packages.argo import ArgoPackage
 from pipelines.packages.kfp import KfpPackage
-from pipelines.sweep import sweep
+from pipelines.sweep import sweep, sweep_on_argo
 
 
 def command(*words: str) -> int:
@@ -210,6 +210,25 @@ def test_a_dry_run_that_would_only_compile_shows_all_that_would_be_written(
     assert [each for each in yaml.safe_load_all(said.out) if each]
     assert said.err == f"this would run nowhere, and be written to {written[0]} and {written[1]}\n"
     assert [*Path("build").iterdir()] == []
+
+
+def test_what_only_one_form_has_is_told_of_where_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--param=folder=x", "--param=num_epochs=3", "--set=train.seed=3"]
+    for dry in ([], ["--dry_run"]):
+        assert command("--engine=none", *words, *dry) == 0
+        told = [line for line in capsys.readouterr().err.splitlines() if "only in" in line]
+        assert told == ["--param folder: only in build/mnist.argo.yaml"]
+
+
+def test_tasks_that_have_other_names_on_argo_are_told_of_where_nothing_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--engine=none", "--dry_run", "--set=train.num_workers=4", "--set=small.num_workers=4"]
+    assert main(sweep, argo=sweep_on_argo, argv=words) == 0
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "--set train.num_workers: only in build/sweep.kfp.yaml",
+        "--set small.num_workers: only in build/sweep.argo.yaml",
+    ]
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
