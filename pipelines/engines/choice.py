@@ -1,7 +1,8 @@
 """Which engine takes a pipeline: the one that is named, or the first that is there, or this machine.
 
 Kubeflow Pipelines goes before Argo, because it brings an Argo of its own that is not meant for users. A
-cluster that is configured but does not answer counts as none, and is told of.
+cluster that is configured but does not answer counts as none, and is told of. In one that has Kubeflow
+Pipelines where this account may not look, none is taken by itself: its Argo is not meant either.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Kubeflow Pipelines, by its own client: what `kfp.Client()` would talk to.
 
-That is KF_PIPELINES_ENDPOINT, or in a cluster, by kubeconfig or as one of its pods, the service `ml-pipeline`
-of the namespace `kubeflow` (KF_PIPELINES_NAMESPACE). The server tells how the steps get on only when asked.
-Its older interfaces tell the rest: why a pod waits or has failed, and what the log of a step says; where the
-server cannot read logs, kubectl's cluster may.
+That is KF_PIPELINES_ENDPOINT, or in a cluster the service `ml-pipeline` of the namespace `kubeflow`
+(KF_PIPELINES_NAMESPACE): a pod of that cluster knows it by name, though it may not see other namespaces, like
+a notebook of Kubeflow; by kubeconfig the API server leads to it. How the steps get on the server tells only
+when asked. Its older interfaces tell the rest: why a pod waits or has failed, and what a step has logged;
+where the server cannot read logs, kubectl's cluster may.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from urllib.parse import urlsplit
 
 import kfp
 import kfp_server_api  # type: ignore[import-untyped]
+from kubernetes.config import incluster_config
 from urllib3.exceptions import HTTPError
 
-from elastic_runtime.errors import ElasticError
+from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.observe import figures
 from elastic_runtime.platform.kubernetes.api import Api
-from elastic_runtime.platform.kubernetes.errors import Forbidden
+from elastic_runtime.platform.kubernetes.errors import Forbidden, NotThere
 from elastic_runtime.platform.kubernetes.workflows import Workflows
 from elastic_runtime.spec.entry import INTERRUPTED, say
 from pipelines.engines import Absent, kfp_status
@@ -40,8 +42,9 @@ from pipelines.packages.kfp import KfpPackage
 ENDPOINT, UI, NAMESPACE = "KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KF_PIPELINES_NAMESPACE"
 _IN_WORDS = f"{{run}} among the runs on the page of Kubeflow Pipelines, whose address {UI} can name"
 _MAY_BE_LOST = "Kubeflow Pipelines may have lost it (docs/known-issues.md); another run can be started"
-IN_A_POD = "KUBERNETES_SERVICE_HOST"
+TOKEN = Path(incluster_config.SERVICE_TOKEN_FILENAME)
 _SERVICE, _HOME = "ml-pipeline", "kubeflow"
+_KINDS_OF_KUBEFLOW, _RECURRING_RUNS = "/apis/kubeflow.org/v1beta1", "scheduledworkflows"
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
 _TOLD_SECONDS = 30.0
@@ -108,7 +111,7 @@ class Kfp:
 
     def _by_token(self) -> dict[str, str]:
         """What KFP's client is told where kubectl's user has a token: by itself it would forget the proxy."""
-        if self._cluster is None or IN_A_POD in os.environ:
+        if self._cluster is None or _is_in_a_pod():
             return {}
         token, authority = self._cluster.connection.bearer
         if not token:
@@ -227,18 +230,54 @@ def configured(package: KfpPackage, namespace: str) -> Kfp | None:
 
 
 def in_cluster(package: KfpPackage, namespace: str, cluster: Workflows) -> Kfp:
-    """By the service in the cluster that kubectl would talk to."""
+    """By the service in the cluster that kubectl would talk to, or that this pod is in."""
     home = os.environ.get(NAMESPACE) or _HOME
-    try:
-        there = Api(cluster.connection, home).get_service(_SERVICE)
-    except Forbidden:
-        there = None
-    if there is None:
-        raise Absent(f"no {ENDPOINT} is set, and namespace {home} of the cluster has no service {_SERVICE}")
-    endpoint = f"{cluster.server}/api/v1/namespaces/{home}/services/{_SERVICE}:http/proxy"
-    how = f"the cluster of kubectl has service {home}/{_SERVICE}"
+    if _is_in_a_pod():
+        place = kfp.Client._IN_CLUSTER_DNS_NAME.format(home)
+        if not _is_known(place):
+            raise Absent(f"no {ENDPOINT} is set, and the cluster of this pod has nothing of the name {place}")
+        endpoint, how = f"http://{place}", "its name in the cluster of this pod"
+    else:
+        _require_service(home, cluster)
+        endpoint = f"{cluster.server}/api/v1/namespaces/{home}/services/{_SERVICE}:http/proxy"
+        how = f"the cluster of kubectl has service {home}/{_SERVICE}"
     page = os.environ.get(UI, "")
     return Kfp(package, endpoint=endpoint, how=how, page=page, namespace=namespace, cluster=cluster)
+
+
+def _require_service(home: str, cluster: Workflows) -> None:
+    """Raise if there is none; where one may not look, what is installed tells, which everybody may see."""
+    try:
+        if Api(cluster.connection, home).get_service(_SERVICE) is not None:
+            return
+    except Forbidden as problem:
+        if _is_installed(cluster):
+            raise InputError(
+                f"the cluster has Kubeflow Pipelines, and whether that is {home}/{_SERVICE} you may not see:"
+                f" {problem.what}",
+                where=cluster.server,
+                remedy=f"set {ENDPOINT} to its address, or name another --engine",
+            ) from problem
+    raise Absent(f"no {ENDPOINT} is set, and namespace {home} of the cluster has no service {_SERVICE}")
+
+
+def _is_installed(cluster: Workflows) -> bool:
+    with contextlib.suppress(NotThere):
+        listed = cluster.connection.ask("GET", _KINDS_OF_KUBEFLOW, kind="object")
+        return any(each["name"] == _RECURRING_RUNS for each in listed["resources"])
+    return False
+
+
+def _is_in_a_pod() -> bool:
+    """As KFP's client tells."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.exists()
+
+
+def _is_known(place: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(place.partition(":")[0], None))
+    except OSError:
+        return False
 
 
 def _kind(status: int) -> type[ElasticError]:

@@ -8,12 +8,20 @@ import pytest
 import yaml
 
 from pipelines.command import main
+from pipelines.engines import kfp
 from pipelines.mnist import mnist, mnist_on_argo
 
 ARGO = {"GET /apis/argoproj.io/v1alpha1": lambda _: {"resources": [{"name": "workflows"}]}}
 KFP = {
     "GET /api/v1/namespaces/kubeflow/services/ml-pipeline": lambda _: {"metadata": {"name": "ml-pipeline"}}
 }
+MAY_NOT = {"GET /api/v1/namespaces/kubeflow/services/ml-pipeline": lambda _: 403}
+HAS_KFP = {
+    "GET /apis/kubeflow.org/v1beta1": lambda _: {
+        "resources": [{"name": "notebooks"}, {"name": "scheduledworkflows"}]
+    }
+}
+HAS_NOTEBOOKS = {"GET /apis/kubeflow.org/v1beta1": lambda _: {"resources": [{"name": "notebooks"}]}}
 ELSEWHERE = {
     "GET /api/v1/namespaces/mine/services/ml-pipeline": lambda _: {"metadata": {"name": "ml-pipeline"}}
 }
@@ -77,6 +85,57 @@ def test_kfp_may_be_in_another_namespace(cluster, capsys, monkeypatch) -> None:
     cluster(ARGO, ELSEWHERE)
     monkeypatch.setenv("KF_PIPELINES_NAMESPACE", "mine")
     assert "has service mine/ml-pipeline" in would_run(capsys)[0]
+
+
+@pytest.mark.parametrize("words", [[], ["--engine=kfp"]])
+def test_where_there_is_a_kfp_that_may_not_be_seen_its_argo_is_not_taken(cluster, capsys, words) -> None:
+    server = cluster(ARGO, MAY_NOT, HAS_KFP)
+    assert main(mnist, argo=mnist_on_argo, argv=["--dry_run", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"error: {server.address}: the cluster has Kubeflow Pipelines, and whether that is "
+    )
+    assert "kubeflow/ml-pipeline you may not see: no such thing (set KF_PIPELINES_ENDPOINT" in line
+    assert would_run(capsys, "--engine=argo")[1] == "Workflow"
+
+
+@pytest.mark.parametrize("known", [{}, HAS_NOTEBOOKS])
+def test_without_kfp_in_the_cluster_nobody_needs_the_right_to_look_for_it(cluster, capsys, known) -> None:
+    cluster(ARGO, MAY_NOT, known)
+    assert would_run(capsys)[0].startswith("Argo in namespace default of")
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """This process is in a pod, where KFP's service has this name; there may be none of it."""
+
+    def of(name: str) -> None:
+        (tmp_path / "token").touch()
+        monkeypatch.setattr(kfp, "TOKEN", tmp_path / "token")
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setattr(kfp.kfp.Client, "_IN_CLUSTER_DNS_NAME", name)
+
+    return of
+
+
+@pytest.mark.parametrize("words", [[], ["--engine=kfp"]])
+def test_a_pod_finds_kfp_by_its_name_and_needs_no_right_to_see_the_service(
+    cluster, pod, capsys, words
+) -> None:
+    cluster(ARGO, MAY_NOT, HAS_KFP)
+    pod("localhost:8888")
+    why, kind = would_run(capsys, *words)
+    assert why == "Kubeflow Pipelines at http://localhost:8888 (its name in the cluster of this pod)"
+    assert kind == "IR"
+
+
+def test_a_pod_where_that_name_is_not_known_takes_argo(cluster, pod, capsys) -> None:
+    cluster(ARGO, MAY_NOT)
+    pod("ml-pipeline.{}.svc.invalid:8888")
+    assert would_run(capsys)[1] == "Workflow"
+    assert main(mnist, argo=mnist_on_argo, argv=["--dry_run", "--engine=kfp"]) == 2
+    said = capsys.readouterr().err
+    assert "the cluster of this pod has nothing of the name ml-pipeline.kubeflow.svc.invalid:8888" in said
 
 
 @pytest.mark.parametrize("text", ["https://kfp.example", "https://kfp.example/", "kfp.example"])
