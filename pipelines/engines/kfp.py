@@ -150,8 +150,8 @@ class Kfp:
                     is_away = True
                 else:
                     is_away, is_over = False, str(found.state) in kfp_status.ENDED
-                    workflow = {} if is_over else self._workflow(client, run)
-                    view.show(kfp_status.steps(found, self.package.steps(), kfp_status.waits(workflow)))
+                    workflow = self._workflow(client, run)
+                    view.show(kfp_status.steps(found, self.package.paths(), workflow))
                     if is_over:
                         return found
                     unheard = kfp_status.is_pending(found) and not workflow

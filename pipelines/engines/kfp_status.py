@@ -11,10 +11,12 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pipelines.engines import Phase, Step
 from pipelines.engines.outputs import outputs
+from pipelines.packages.kfp import GROUP
 
 ENDED = {"SUCCEEDED": True, "SKIPPED": True, "FAILED": False, "CANCELED": False}
 """The states of a run that has ended, and whether that is a success."""
@@ -27,9 +29,16 @@ _PHASES = {
     "SKIPPED": Phase.SKIPPED,
     "FAILED": Phase.FAILED,
     "CANCELED": Phase.FAILED,
+    "ERROR": Phase.FAILED,
+    "OMITTED": Phase.SKIPPED,
 }
+"""Of KFP's states, and of Argo's, which are the same in other letters but for the last two."""
+_WORST_FIRST = (Phase.FAILED, Phase.RUNNING, Phase.WAITING, Phase.SUCCEEDED, Phase.SKIPPED)
 _EXECUTOR = re.compile(r"\.executor(\(\d+\))?$")
-_DRIVER = "-driver"
+_DRIVER = re.compile(r"-driver((\(\d+\))*)$")
+_ITERATIONS = re.compile(r"\.iteration-iterations\((\d+):")
+_ITERATION = re.compile(r"(\(\d+\))+$")
+_MADE_BY_KFP = re.compile(rf"root|onExit|{GROUP.pattern}|iteration-item|iteration-iterations\(.*\)")
 _CONTAINER = re.compile(r"^main: \w+ \(exit code \d+\): ")
 _OF_THE_LAUNCHER = r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\.go:\d+\] "
 _NOT_THE_STEP = re.compile(
@@ -54,31 +63,61 @@ def is_pending(run: Any) -> bool:
     return str(run.state) == "PENDING"
 
 
-def steps(run: Any, order: Sequence[str], waits: Mapping[str, str]) -> list[Step]:
-    """The run's tasks; KFP lists its drivers and groups among them, which nobody has written."""
-    told = run.run_details.task_details if run.run_details else None
-    latest = {task.display_name: task for task in told or [] if task.display_name in order}
-    found = {name: _step(name, latest.get(name)) for name in order}
-    for task, why in waits.items():
-        to_come = (name for name in found if name not in latest)
-        held = task if task in found else task.removesuffix(_DRIVER)
-        held = held if held in found else next(to_come, "")  # which a pod of a group is to start
+def steps(run: Any, order: Sequence[str], workflow: Mapping[str, Any]) -> list[Step]:
+    """The run's tasks by their paths, in this order, each iteration of a loop for itself.
+
+    KFP lists all that the workflow has, its drivers and groups, too, by bare names; to which pipeline one
+    belongs only the workflow says. Without it, tasks of one name are told of together.
+    """
+    nodes = _tasks(workflow)
+    told = (run.run_details.task_details if run.run_details else None) or []
+    found: dict[str, Step] = {}
+    for path in order:
+        name = _leaf(path)
+        namesakes = [other for other in order if _leaf(other) == name]
+        if own := [each for each in nodes if _ITERATION.sub("", each) == path]:
+            found |= {each: _step_of_node(each, nodes[each]) for each in own}
+        elif len(namesakes) == 1 or nodes:
+            last = [task for task in told if task.display_name == name][-1:] if len(namesakes) == 1 else []
+            found[path] = _step(path, last[0]) if last else Step(path)
+        else:
+            found[name] = _together(name, len(namesakes), [t for t in told if t.display_name == name])
+    if str(run.state) not in ENDED:
+        _hold_up(found, waits(workflow))
+    return [*found.values()]
+
+
+def _hold_up(found: dict[str, Step], waits: Mapping[str, str]) -> None:
+    """Say of steps why they wait; for the driver of a pipeline or a group waits the next that it starts."""
+    for path, why in waits.items():
+        held = path if path in found else _DRIVER.sub(r"\1", path)
+        if held not in found:
+            to_come = [name for name, step in found.items() if step == Step(name)]
+            inner = [name for name in to_come if name.startswith(f"{held}/")]
+            held = next(iter(inner or to_come), "")
         if held:
             found[held] = dataclasses.replace(found[held], phase=Phase.WAITING, detail=why)
-    return [*found.values()]
+
+
+def _together(name: str, all_of_them: int, told: Sequence[Any]) -> Step:
+    """Tasks of this name: the worst that is told of one, and of how many."""
+    phases = [_PHASES.get(str(task.state), Phase.WAITING) for task in told]
+    phases += [Phase.WAITING] * (all_of_them - len(phases))
+    worst = min(phases, key=[*_WORST_FIRST].index)
+    return Step(name, worst, f"{phases.count(worst)} of {len(phases)} of this name")
 
 
 def waits(workflow: Mapping[str, Any]) -> dict[str, str]:
     """By task, or driver of one, why its pod does not run yet."""
     last = _last_attempts(workflow).items()
-    return {_task(path): node["message"] for path, node in last if _is_held_up(node)}
+    return {_path(name): node["message"] for name, node in last if _is_held_up(node)}
 
 
 def reasons(workflow: Mapping[str, Any]) -> dict[str, str]:
     """By task, the last words of the pods that failed, but not of an attempt that a better one followed."""
     return {
-        _task(path): _CONTAINER.sub("", node.get("message", "")).strip()
-        for path, node in _last_attempts(workflow).items()
+        _path(name): _CONTAINER.sub("", node.get("message", "")).strip()
+        for name, node in _last_attempts(workflow).items()
         if node.get("phase") in {"Failed", "Error"}
     }
 
@@ -124,15 +163,14 @@ def _meant(node: Node) -> dict[str, Any]:
 
 def _ran(workflow: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
     """Each task whose step has run, and its last pod."""
-    for path, node in _last_attempts(workflow).items():
+    for name, node in _last_attempts(workflow).items():
         if _EXECUTOR.search(node["name"]):
-            yield _task(path), node
+            yield _path(name), node
 
 
 def _last_attempts(workflow: Mapping[str, Any]) -> dict[str, Node]:
-    """By the task's path, the pod that tried it last."""
-    nodes = workflow.get("status", {}).get("nodes") or {}
-    found = sorted((node for node in nodes.values() if node["type"] == "Pod"), key=_end)
+    """By the task's name in the workflow, the pod that tried it last."""
+    found = sorted((node for node in _nodes(workflow) if node["type"] == "Pod"), key=_end)
     return {_EXECUTOR.sub("", node["name"]): node for node in found}
 
 
@@ -145,19 +183,42 @@ def _is_held_up(node: Node) -> bool:
     return node.get("phase") == "Pending" and bool(node.get("message"))
 
 
-def _task(path: str) -> str:
-    return path.rpartition(".")[2]
+def _nodes(workflow: Mapping[str, Any]) -> list[Node]:
+    return [*(workflow.get("status", {}).get("nodes") or {}).values()]
+
+
+def _tasks(workflow: Mapping[str, Any]) -> dict[str, Node]:
+    """The nodes that stand for tasks and pipelines, by their paths."""
+    return {_path(node["name"]): node for node in _nodes(workflow) if not _EXECUTOR.search(node["name"])}
+
+
+def _path(name: str) -> str:
+    """`training-2/train`, or `train(0)` in a loop, of `sweep-x.root.exit-handler-1.training-2.train`."""
+    parts = name.split(".")[1:]
+    own = [part for part in parts if not _MADE_BY_KFP.fullmatch(part)]
+    return "/".join(own) + "".join(f"({number})" for number in _ITERATIONS.findall(name))
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _end(node: Node) -> str:
     return node.get("finishedAt") or "~"
 
 
-def _step(name: str, task: Any) -> Step:
-    if task is None:
-        return Step(name)
+def _step_of_node(path: str, node: Node) -> Step:
+    began, ended = (_time(node.get(key)) for key in ("startedAt", "finishedAt"))
+    return Step(path, _PHASES.get(str(node.get("phase")).upper(), Phase.WAITING), began=began, ended=ended)
+
+
+def _time(text: str | None) -> float | None:
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def _step(path: str, task: Any) -> Step:
     return Step(
-        name=name,
+        name=path,
         phase=_PHASES.get(str(task.state), Phase.WAITING),
         detail=error(task),
         began=task.start_time.timestamp() if task.start_time else None,

@@ -25,7 +25,7 @@ def outputs(task: str, made: Mapping[str, Any]) -> Iterator[str]:
 
 def _called(task: str, name: str) -> str:
     """As on Argo, where the one result of a step has a name."""
-    step = re.sub(r"-\d+$", "", task).replace("-", "_")
+    step = re.sub(r"(-\d+)?(\(\d+\))*$", "", task.rpartition("/")[2]).replace("-", "_")
     return RESULTS.get(step, name) if name == RESULT else name
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import graphlib
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "STRUCT": ("Dict", (dict,)),
 }
 """By KFP's name for it: what a value is called, and what JSON makes of it. Anything else is text."""
+GROUP = re.compile(r"(exit-handler|condition|condition-branches|for-loop)-\d+")
+"""What KFP's compiler calls the tasks that it makes of `ExitHandler` and the like."""
 _FILLED_BY_KFP = ("TASK_CONFIG", "TASK_FINAL_STATUS")
 
 
@@ -49,6 +52,10 @@ class KfpPackage:
     def steps(self) -> list[str]:
         """The tasks that run something, as they follow each other; those of a nested pipeline, too."""
         return [task.task_info.name for task in self._in_order(self.component.pipeline_spec.root.dag)]
+
+    def paths(self) -> list[str]:
+        """The same, those of a nested pipeline with its name: `training-2/train`."""
+        return [*self._paths(self.component.pipeline_spec.root.dag)]
 
     def components(self) -> list[str]:
         """The same as the local runner calls them, by their components."""
@@ -126,15 +133,25 @@ class KfpPackage:
         return found
 
     def _in_order(self, dag: Any) -> Iterator[Any]:
-        """Of the tasks of a DAG, each behind those that it waits for; the IR itself has no order."""
-        waits_for = {name: sorted(dag.tasks[name].dependent_tasks) for name in sorted(dag.tasks)}
-        for name in graphlib.TopologicalSorter(waits_for).static_order():
-            task = dag.tasks[name]
-            called = self.component.pipeline_spec.components[task.component_ref.name]
+        """Of the tasks of a DAG, each behind those that it waits for."""
+        for name in _order(dag):
+            called = self._called(dag.tasks[name])
             if called.WhichOneof("implementation") == "dag":
                 yield from self._in_order(called.dag)
             else:
-                yield task
+                yield dag.tasks[name]
+
+    def _paths(self, dag: Any) -> Iterator[str]:
+        for name in _order(dag):
+            called = self._called(dag.tasks[name])
+            if called.WhichOneof("implementation") == "dag":
+                inner = "" if GROUP.fullmatch(name) else f"{name}/"
+                yield from (f"{inner}{path}" for path in self._paths(called.dag))
+            else:
+                yield name
+
+    def _called(self, task: Any) -> Any:
+        return self.component.pipeline_spec.components[task.component_ref.name]
 
     def _tasks(self, step: str = "") -> Iterator[Any]:
         """Each task that runs something, or those of this name."""
@@ -144,6 +161,12 @@ class KfpPackage:
                 runs = spec.components[task.component_ref.name].WhichOneof("implementation") != "dag"
                 if runs and step in {"", task.task_info.name}:
                     yield task
+
+
+def _order(dag: Any) -> Iterator[str]:
+    """The tasks of a DAG, each behind those that it waits for; the IR itself has no order."""
+    waits_for = {name: sorted(dag.tasks[name].dependent_tasks) for name in sorted(dag.tasks)}
+    yield from graphlib.TopologicalSorter(waits_for).static_order()
 
 
 def _value(change: Change, kind: str) -> Any:
