@@ -16,7 +16,8 @@ from .. import evaluate as _evaluate
 from .. import predict as _predict
 from .. import train as _train
 from ..image import IMAGE
-from . import one_job_each as _one_job_each  # noqa: F401 - Hera calls it
+from . import handed as _handed  # noqa: F401 - Hera calls it, and what follows
+from . import one_job_each as _one_job_each  # noqa: F401
 from .template import StepTemplate, template
 
 __all__ = ["TEMPLATES", "StepTemplate", "build_image", "clean_up", "convert", "evaluate", "predict", "train"]

@@ -4,7 +4,7 @@ The default is the workflow's name, which is enough for one. Where `when` decide
 between templates, there may be several of a name of which one is run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hera.shared import register_pre_build_hook
@@ -25,9 +25,14 @@ def refuse_in_a_dag(dag: DAG) -> DAG:
 @register_pre_build_hook
 def refuse_in_steps(steps: Steps) -> Steps:
     """Look at its steps."""
-    groups = [each.sub_steps if isinstance(each, Parallel) else each for each in steps.sub_steps]
-    _refuse(step for group in groups for step in (group if isinstance(group, list) else [group]))
+    _refuse(in_order(steps))
     return steps
+
+
+def in_order(steps: Steps) -> Iterator[Any]:
+    """Each of them, also of those that run side by side."""
+    groups = [each.sub_steps if isinstance(each, Parallel) else each for each in steps.sub_steps]
+    yield from (step for group in groups for step in (group if isinstance(group, list) else [group]))
 
 
 def _refuse(nodes: Iterable[Any]) -> None:

@@ -86,6 +86,11 @@ class StepTemplate(Container):
                 raise TypeError(f"{self.name}() has no input {each!r}, {nearest(each, known)}")
         arguments = {each: value for each, value in given.items() if each in known}
         self.refuse(arguments, f"{self.name}()")
+        for port in self.inputs:  # Argo has names of the one kind and of the other, and would miss this one
+            value, is_artifact = arguments.get(port.name), isinstance(port, Artifact)
+            if value is not None and isinstance(value, Artifact) != is_artifact:
+                wanted = "an artifact, as get_artifact() of a step gives it" if is_artifact else "no artifact"
+                raise TypeError(f"{self.name}(): {port.name} is {wanted}")
         others = {each: value for each, value in given.items() if each not in known}
         return super().__call__(name=name or self.name, arguments=arguments, **others)
 

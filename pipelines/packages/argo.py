@@ -12,7 +12,7 @@ from typing import Any
 from hera.workflows import Workflow
 
 from elastic_runtime.errors import InputError
-from elasticdl_components.argo import TEMPLATES, StepTemplate
+from elasticdl_components.argo import TEMPLATES, StepTemplate, handed
 from elasticdl_components.image import IMAGE
 from pipelines.packages import Change
 
@@ -83,14 +83,12 @@ class ArgoPackage:
         missing, ports = self.missing(), _parameters(self.manifest["spec"])
         known = [port for port in ports if "value" in port and port["name"] not in missing]
         values = {_PARAMETER.format(port["name"]): str(port["value"]) for port in known}
-        for task in self._tasks():
-            if step := self._step(task):
-                ports = [*_parameters(task), *task.get("arguments", {}).get("artifacts", [])]
-                given = {port["name"]: _known(port.get("value", _UNKNOWN), values) for port in ports}
-                try:
-                    step.refuse(given, f"step {task['name']}")
-                except (TypeError, ValueError) as error:
-                    raise InputError(str(error)) from None
+        for template in self._templates().values():
+            calls = {task["name"]: self._call(task, values) for task in _tasks(template)}
+            try:
+                handed.refuse({name: call for name, call in calls.items() if call is not None})
+            except (TypeError, ValueError) as error:
+                raise InputError(str(error)) from None
 
     def text(self) -> str:
         """The manifest as YAML, written by Hera."""
@@ -99,8 +97,7 @@ class ArgoPackage:
     def _tasks(self, step: str = "") -> Iterator[dict[str, Any]]:
         """Each task, or those of this name, that calls no other tasks."""
         for template in self._templates().values():
-            in_steps = [each for group in template.get("steps", []) for each in group]
-            for task in (*template.get("dag", {}).get("tasks", []), *in_steps):
+            for task in _tasks(template):
                 called = self._templates().get(task.get("template", ""), {})
                 if not {"dag", "steps"} & {*called} and step in {"", task["name"]}:
                     yield task
@@ -115,6 +112,14 @@ class ArgoPackage:
         given = {port["name"] for port in _parameters(task)}
         return [port for port in self._inputs(task) if "default" in port and port["name"] not in given]
 
+    def _call(self, task: dict[str, Any], values: dict[str, str]) -> handed.Call | None:
+        """What a task calls and gives, if that is a template of ours; in texts, parameters have values."""
+        step, ports = self._step(task), _parameters(task)
+        given = {port["name"]: _known(port.get("value", _UNKNOWN), values) for port in ports}
+        artifacts = task.get("arguments", {}).get("artifacts", [])
+        given |= {port["name"]: port.get("from", _UNKNOWN) for port in artifacts}
+        return None if step is None else handed.Call(step, given)
+
     def _step(self, task: dict[str, Any]) -> StepTemplate | None:
         """Which of our templates a task calls, whatever it is called here."""
         container = self._templates().get(task.get("template", ""), {}).get("container", {})
@@ -123,6 +128,12 @@ class ArgoPackage:
 
     def _templates(self) -> dict[str, dict[str, Any]]:
         return {template["name"]: template for template in self.manifest["spec"].get("templates", [])}
+
+
+def _tasks(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a DAG or of steps; other templates have none."""
+    in_steps = [each for group in template.get("steps", []) for each in group]
+    return [*template.get("dag", {}).get("tasks", []), *in_steps]
 
 
 def _parameters(owner: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hera.workflows import (
     DAG,
+    Artifact,
     ClusterWorkflowTemplate,
     Parameter,
     Step,
@@ -101,13 +102,16 @@ def written(call) -> Workflow:
 def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
     def tasks() -> None:
         data = argo.convert(name="data", format="mnist")
-        argo.train(training_dataset=data.get_artifact("dataset"), model_def=MODEL, num_workers=2, when="true")
+        dataset = data.get_artifact("dataset")
+        argo.train(
+            training_dataset=dataset, training_split="test", model_def=MODEL, num_workers=2, when="true"
+        )
 
     spec = yaml.safe_load(written(tasks).to_yaml())["spec"]
     data, training = spec["templates"][0]["dag"]["tasks"]
     assert (data["name"], training["name"], training["when"]) == ("data", "train", "true")
     given = {each["name"]: each["value"] for each in training["arguments"]["parameters"]}
-    assert given == {"model_def": MODEL, "num_workers": "2"}
+    assert given == {"training_split": "test", "model_def": MODEL, "num_workers": "2"}
     assert training["arguments"]["artifacts"][0]["from"] == "{{tasks.data.outputs.artifacts.dataset}}"
     assert [each["name"] for each in spec["templates"]] == ["main", "convert", "train"]
 
@@ -124,6 +128,16 @@ def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
         ),
         (lambda: argo.train(model_def=MODEL, distribution_strategy="Both"), ValueError, "Both"),
         (lambda: argo.evaluate(model="m"), TypeError, "evaluate() needs dataset"),
+        (
+            lambda: argo.evaluate(model="m", dataset="d"),
+            TypeError,
+            "evaluate(): model is an artifact, as get_",
+        ),
+        (
+            lambda: argo.convert(format=argo.convert(format="mnist", name="c").get_artifact("dataset")),
+            TypeError,
+            "convert(): format is no artifact",
+        ),
         (lambda: argo.convert(form="csv"), TypeError, "did you mean 'format'?"),
         (lambda: argo.convert(on_error="stop"), ValueError, "one of fail, skip"),
         (lambda: argo.convert(format="mnist", seed="x"), ValueError, "seed: got 'x' (give a whole number)"),
@@ -144,6 +158,66 @@ def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
 def test_what_is_wrong_is_told_when_the_workflow_is_compiled(call, error, said) -> None:
     with pytest.raises(error, match=re.escape(said)):
         written(call)
+
+
+def evaluated(tasks: type[DAG | Steps], trains: dict[str, str], wires: dict[str, tuple[str, str]]) -> str:
+    """A dataset, a training and an evaluation, whose artifacts come from there."""
+    with Workflow(name="w", entrypoint="main") as workflow, tasks(name="main"):
+        made = {"data": argo.convert(name="data", format="mnist")}
+        dataset = made["data"].get_artifact("dataset")
+        made["train"] = argo.train(model_def=MODEL, training_dataset=dataset, **trains)
+        given = {port: made[task].get_artifact(output) for port, (task, output) in wires.items()}
+        argo.evaluate(split="test", **given)
+    return str(workflow.to_yaml())
+
+
+WIRES = {"model": ("train", "model"), "dataset": ("data", "dataset")}
+
+
+@pytest.mark.parametrize("tasks", [DAG, Steps])
+@pytest.mark.parametrize(
+    ("wires", "said"),
+    [
+        (
+            {"model": ("data", "dataset")},
+            "step evaluate: model is a Model, and data.dataset is a Dataset (did you mean 'train.model'?)",
+        ),
+        (
+            {"dataset": ("train", "report")},
+            "dataset is a Dataset, and train.report is a HTML (did you mean 'data.",
+        ),
+    ],
+)
+def test_an_artifact_of_another_kind_is_refused_with_what_would_be_of_this_one(tasks, wires, said) -> None:
+    assert evaluated(tasks, {"training_split": "train"}, WIRES)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        evaluated(tasks, {"training_split": "train"}, WIRES | wires)
+
+
+@pytest.mark.parametrize("tasks", [DAG, Steps])
+def test_a_part_that_convert_does_not_make_is_refused(tasks) -> None:
+    for split, said in [
+        ("trian", "there is no part 'trian' (did you mean 'train'?)"),
+        ("", "are in parts: tr"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            evaluated(tasks, {"training_split": split}, WIRES)
+
+
+def test_what_steps_of_others_make_is_not_judged() -> None:
+    elsewhere = Artifact(name="model", from_="{{tasks.theirs.outputs.artifacts.anything}}")
+    data = Artifact(name="dataset", from_="{{tasks.theirs.outputs.artifacts.data}}")
+    written(lambda: argo.evaluate(model=elsewhere, dataset=data, split="any"))
+
+
+def test_an_artifact_that_a_step_does_not_make_is_refused_with_the_nearest() -> None:
+    def tasks() -> None:
+        argo.train(model_def=MODEL, training_data="/d", name="train")
+        model = Artifact(name="model", from_="{{tasks.train.outputs.artifacts.modle}}")
+        argo.evaluate(model=model, dataset=Artifact(name="dataset", from_="{{inputs.artifacts.data}}"))
+
+    with pytest.raises(ValueError, match=r"model: train makes no artifact 'modle', did you mean 'model'\?"):
+        written(tasks).to_yaml()
 
 
 def training(name: str, **given: object) -> Task | Step:
@@ -179,7 +253,8 @@ def test_what_is_known_only_when_it_runs_is_not_judged_before() -> None:
     written(lambda: argo.train(model_def=MODEL, training_data="/d", num_workers=later))
     written(lambda: argo.clean_up(remove_files=later))
     written(lambda: argo.convert(format=later, seed=later, volume=later, step_resource_request=later))
-    written(lambda: argo.predict(model=later, dataset=later, records_per_file=later, minibatch_size="8"))
+    model, data = (Artifact(name=name, from_=f"{{{{inputs.artifacts.{name}}}}}") for name in ("m", "d"))
+    written(lambda: argo.predict(model=model, dataset=data, records_per_file=later, minibatch_size="8"))
     written(lambda: argo.build_image(repository=later, model_zoo=later, insecure_registries=later))
 
 

@@ -156,8 +156,9 @@ def test_what_a_step_would_refuse_is_told_in_one_line_before_anything_is_written
 
 
 @pytest.mark.parametrize(("task", "name"), [("evaluate", "split"), ("train", "training_split")])
-def test_on_kfp_a_part_that_is_not_made_is_refused(task: str, name: str) -> None:
-    package = KfpPackage(mnist)
+@pytest.mark.parametrize("form", [mnist, mnist_on_argo], ids=["kfp", "argo"])
+def test_a_part_that_is_not_made_is_refused_in_either_form(form: Any, task: str, name: str) -> None:
+    package: Any = KfpPackage(mnist) if form is mnist else ArgoPackage(mnist_on_argo(), "mnist")
     package.change(Change(task, name, "tset"))
     with pytest.raises(InputError, match=f"step {task}: {name}: there is no part 'tset'"):
         package.check()
