@@ -4,9 +4,9 @@ Models of three sizes are trained on the same people, and the best is named. Eac
 its own for its workers (manifests/elasticdl-priorities.yaml). Where there is not room for all, every one
 begins with the workers it gets: none of the large model's has to give way, of the medium's every second, of
 the small's all; and whoever is done leaves its room to the others. Parameter servers, without which workers
-can do nothing, give way to nobody, nor do steps on Argo. A task of KFP can have no priority: its step is a pod
-like any without one, and may have to give way to a worker that is `high`, unless the cluster has a default
-class that is as high (docs/components.md).
+can do nothing, give way to nobody, nor do steps on Argo. A task of KFP can have no priority: its step, a pod
+like any without one, may have to give way to a worker that is `high`, unless the cluster has a default class
+that is as high (docs/components.md).
 
 Priorities are for pods. On KFP that takes `image_name`; without, and here, workers are processes of their
 step. Here one training follows the other.

@@ -21,7 +21,8 @@ from elastic_runtime.data.trouble import as_error, told
 from elastic_runtime.errors import ElasticError, InputError, nearest
 
 INCOMPLETE = ".convert-incomplete"
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+_EXTRAS = {"s3": "s3", "s3a": "s3", "minio": "s3", "gs": "gs", "gcs": "gs"}
+fsspec.register_implementation("minio", "elastic_runtime.data.minio.Minio", clobber=True)
 
 
 def local_path(uri: str) -> str | None:
@@ -42,7 +43,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
         what = f"{protocol}:// needs a package that is not installed"
         raise InputError(what, where=uri, remedy=remedy) from missing
     except ValueError as unknown:
-        hint = nearest(protocol, ["file", "gs", "memory", "s3"])
+        hint = nearest(protocol, ["file", "gs", "memory", "minio", "s3"])
         raise InputError(f"no storage is known under {protocol}://", where=uri, remedy=hint) from unknown
     return fs, cast("str", path)
 

@@ -16,8 +16,6 @@ from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.steps.carry_out import ON_KFP
 
-_OTHER_NAMES = {"minio://": "s3://"}
-"""KFP's name for a store that speaks S3; AWS_ENDPOINT_URL says where it is."""
 _TAKEN_BY_KFP = ("gs://", "gcs://", "minio://", "s3://", "s3a://")
 """KFP's launcher looks for an artifact at such an address in its own store, and in no other."""
 
@@ -59,9 +57,6 @@ def location(artifact: Artifact, part: str = "", *, elsewhere: bool = False) -> 
 
 def address(artifact: Artifact) -> str:
     """Where it is, or is to be, for everybody."""
-    for name, known in _OTHER_NAMES.items():
-        if artifact.uri.startswith(name):
-            return known + artifact.uri.removeprefix(name)
     return artifact.uri
 
 
