@@ -47,6 +47,11 @@ def _rebuild(kind: type[ElasticError], what: str, where: str, remedy: str) -> El
     return kind(what, where=where, remedy=remedy)
 
 
+def installing(extras: str) -> str:
+    """What brings these parts of the package; its name alone would not, for PyPI has another of that name."""
+    return f"in a checkout of ElasticDL: pip install '.[{extras}]'"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Points to the nearest valid name, `did you mean 'x'?`, or lists all if nothing is near."""
     names = sorted(known)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 import fsspec
 
 from elastic_runtime.data.trouble import as_error, told
-from elastic_runtime.errors import ElasticError, InputError, nearest
+from elastic_runtime.errors import ElasticError, InputError, installing, nearest
 
 INCOMPLETE = ".convert-incomplete"
 _EXTRAS = {"s3": "s3", "s3a": "s3", "minio": "s3", "gs": "gs", "gcs": "gs"}
@@ -39,7 +39,7 @@ def filesystem(uri: str) -> tuple[Any, str]:
         fs, path = fsspec.core.url_to_fs(uri)
     except ImportError as missing:
         extra = _EXTRAS.get(protocol)
-        remedy = f"pip install 'elasticdl[{extra}]'" if extra else str(missing)
+        remedy = installing(extra) if extra else str(missing)
         what = f"{protocol}:// needs a package that is not installed"
         raise InputError(what, where=uri, remedy=remedy) from missing
     except ValueError as unknown:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elastic_runtime.data import readers as data
 from elastic_runtime.data import storage
-from elastic_runtime.errors import ElasticError, InputError, Unavailable
+from elastic_runtime.errors import ElasticError, InputError, Unavailable, installing
 from elastic_runtime.master import journal
 from elastic_runtime.master.job import (
     EVALUATION,
@@ -75,7 +75,7 @@ def can_run(spec: JobSpec) -> None:
     if spec.num_workers and importlib.util.find_spec("tensorflow") is None:
         raise InputError(
             "TensorFlow is not installed here, and workers on this machine need it",
-            remedy="pip install 'elasticdl[train]'",
+            remedy=installing("train"),
         )
     if spec.training_data and spec.num_ps_pods and importlib.util.find_spec("numba") is None:
         raise InputError(

@@ -18,7 +18,7 @@ from elastic_runtime.data import storage
 from elastic_runtime.data.convert.request import ConvertRequest
 from elastic_runtime.data.convert.rows import Row, Source, open_plain
 from elastic_runtime.data.example import encode
-from elastic_runtime.errors import InputError
+from elastic_runtime.errors import InputError, installing
 
 
 def open_images(request: ConvertRequest) -> Source:
@@ -109,5 +109,5 @@ def _pillow() -> Any:
         import PIL.Image
         import PIL.ImageOps
     except ImportError as missing:
-        raise InputError("images need Pillow", remedy="pip install 'elasticdl[images]'") from missing
+        raise InputError("images need Pillow", remedy=installing("images")) from missing
     return PIL

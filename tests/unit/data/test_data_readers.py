@@ -66,7 +66,7 @@ def test_files_may_lie_in_another_storage():
 
 def test_storage_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(InputError, match=r"s3:// needs a package .*pip install 'elasticdl\[s3\]'"):
+    with pytest.raises(InputError, match=r"s3:// needs a package .*pip install '\.\[s3\]'"):
         open_reader("s3://bucket/train")
 
 

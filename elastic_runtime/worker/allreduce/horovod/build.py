@@ -31,7 +31,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, NoReturn
 
-from elastic_runtime.errors import ElasticError, InputError
+from elastic_runtime.errors import ElasticError, InputError, installing
 from elastic_runtime.platform.allreduce import REMEDY, tensorflow_version
 from elastic_runtime.spec.entry import outcome, say
 
@@ -61,7 +61,7 @@ def version() -> str:
     if tensorflow is None:
         raise InputError(
             "Horovod is built for a TensorFlow, and none is installed",
-            remedy="pip install 'elasticdl[train,allreduce]'",
+            remedy=installing("train,allreduce"),
         )
     mending = hashlib.sha256(repr(sorted(SETTINGS.items())).encode())
     for patch in _patches():
@@ -221,7 +221,7 @@ def _can_build() -> None:
     if modules := [name for name in MODULES if importlib.util.find_spec(name) is None]:
         raise InputError(
             f"AllReduce jobs need Horovod, and building it needs the Python packages {', '.join(modules)}",
-            remedy="pip install 'elasticdl[train,allreduce]'",
+            remedy=installing("train,allreduce"),
         )
     if tools := [name for name in TOOLS if shutil.which(name) is None]:
         raise InputError(
