@@ -18,7 +18,7 @@ from elasticdl_components import {name}
 ```
 
 Without this package: `kfp.components.load_component_from_file("components/{name}/component.yaml")`.
-
+{uncached}
 ## Inputs
 
 {inputs}
@@ -26,6 +26,10 @@ Without this package: `kfp.components.load_component_from_file("components/{name
 ## Outputs
 
 {outputs}
+"""
+_UNCACHED = """
+Its tasks are run each time, whatever ran before. A file cannot say so: give a task of what is loaded from it
+`set_caching_options(False)`, or Kubeflow Pipelines may take the results of an earlier run instead.
 """
 
 
@@ -42,7 +46,11 @@ def readme(component: Any) -> str:
     for port, its in (spec.outputs or {}).items():
         outputs.append((f"`{port}`", _kind(its), its.description or told.get(port) or ""))
     return _PAGE.format(
-        name=name, description=spec.description, inputs=_table(inputs), outputs=_table(outputs)
+        name=name,
+        description=spec.description,
+        uncached=_UNCACHED if not component.cached else "",
+        inputs=_table(inputs),
+        outputs=_table(outputs),
     )
 
 

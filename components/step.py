@@ -27,7 +27,7 @@ class Step(PythonComponent):
 
     def __init__(self, component: PythonComponent, *, cached: bool, check: Check | None) -> None:
         super().__init__(component.component_spec, component.python_func)
-        self._cached, self._check = cached, check
+        self.cached, self._check = cached, check
 
     def __call__(self, *args: Any, **given: Any) -> PipelineTask:
         """A task of this component in the pipeline that is being written."""
@@ -40,7 +40,7 @@ class Step(PythonComponent):
             if type(value) is int and inputs[name].type == "Float":  # to KFP 60 is no number with fractions
                 given[name] = float(value)
         task = super().__call__(*args, **given)
-        if not self._cached and task.state is TaskState.FUTURE:
+        if not self.cached and task.state is TaskState.FUTURE:
             task.set_caching_options(False)
         return task
 

@@ -321,6 +321,12 @@ def test_the_docs_train_in_the_image_that_the_step_before_has_made(tmp_path: Pat
     assert given[image]["taskOutputParameter"] == given["image_name"]["taskOutputParameter"] == made
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_of_a_step_that_is_never_cached_says_that_its_file_cannot_say_so(name: str) -> None:
+    told = "`set_caching_options(False)`" in (ROOT / "components" / name / "README.md").read_text()
+    assert told == (not getattr(components, name).cached)
+
+
 def test_p3_training_building_and_cleaning_up_are_never_cached(spec: Any) -> None:
     root = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
     cached = {name: task["cachingOptions"].get("enableCache", False) for name, task in root.items()}
