@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hera.workflows import (
     Artifact,
@@ -48,8 +48,15 @@ _OF_ALL = (
         text="Mounts: claim_name=c,mount_path=/a;host_path=/b,mount_path=/b; also sub_path.",
         default="",
     ),
+    Port(
+        name="image_pull_policy",
+        text="When the node pulls the image; default: as Kubernetes does, mostly if it lacks that name.",
+        default="",
+        words=("", "Always", "IfNotPresent", "Never"),
+    ),
     Port(name="step_resource_request", text="What the step itself asks for: cpu=1,memory=2Gi.", default=""),
 )
+_PULL_POLICY = "{{inputs.parameters.image_pull_policy}}"
 _LOGIN = Port(
     name="login_secret",
     text="Secret of type kubernetes.io/dockerconfigjson that opens the registries; there need not be one.",
@@ -94,6 +101,12 @@ class StepTemplate(Container):
         others = {each: value for each, value in given.items() if each not in known}
         return super().__call__(name=name or self.name, arguments=arguments, **others)
 
+    def _build_image_pull_policy(self) -> str | None:
+        """Hera takes any policy, but not the place of a parameter that holds one."""
+        if self.image_pull_policy == _PULL_POLICY:
+            return _PULL_POLICY
+        return cast("str | None", super()._build_image_pull_policy())
+
     def refuse(self, arguments: Mapping[str, Any], called: str) -> None:
         """Say what is wrong with these inputs, as far as it is known before anything runs."""
         missing = [port.name for port in self.inputs if _is_needed(port) and port.name not in arguments]
@@ -103,7 +116,9 @@ class StepTemplate(Container):
             value = arguments.get(port.name)
             words = port.enum if isinstance(port, Parameter) else None
             if words and isinstance(value, str) and value not in words and "{{" not in value:
-                raise ValueError(f"{called}: {port.name}={value!r} is not one of {', '.join(words)}")
+                raise ValueError(
+                    f"{called}: {port.name}={value!r} is not one of {', '.join(filter(None, words))}"
+                )
         if self.component is not None:
             own = self.component.component_spec.inputs or {}
             self.component.refuse({name: each for name, each in arguments.items() if name in own}, called)
@@ -139,6 +154,7 @@ def template(
     return StepTemplate(
         name=name.replace("_", "-"),
         image="{{inputs.parameters.image_name}}",
+        image_pull_policy=_PULL_POLICY,
         command=_COMMAND,
         args=[name, *map(_given, taken.values()), *map(_asked, made)],
         inputs=[_input(port) for port in offered],

@@ -228,6 +228,17 @@ def test_a_volume_or_a_resource_that_cannot_be_is_refused_once_and_nothing_runs(
         assert run.step_uids() == set()
 
 
+def test_a_step_pulls_its_image_by_the_policy_that_it_is_given(make_run) -> None:
+    """No node has a device: the pods wait, and can be looked at."""
+    for policy, shown in {"": "IfNotPresent", "Always": "Always"}.items():
+        asked = {"image_pull_policy": policy, "step_resource_request": "gpu=1"}
+        run = converting(make_run(f"pull-{shown.lower()}"), **asked).submit()
+        name = run.until(lambda run=run: run.step_uids() and run.step_pod(), "the pod is there")
+        containers = run.namespace.get("pod", name)["spec"]["containers"]
+        assert [each["imagePullPolicy"] for each in containers if each["name"] == "main"] == [shown]
+        run.delete()
+
+
 def test_resources_of_a_step_are_named_as_those_of_a_jobs_pods(make_run) -> None:
     """No node of these has a device: the pod waits, and says what for."""
     asked = {"step_resource_request": "cpu=50m, memory=262144K,disk=1Mi,gpu=1"}

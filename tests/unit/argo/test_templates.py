@@ -61,6 +61,15 @@ def test_steps_have_a_fixed_image_install_nothing_and_say_when_they_are_repeated
     assert " is invalid: " in template.retry_strategy.expression  # of a pod, and would be again
 
 
+@pytest.mark.parametrize(("path", "text"), FILES, ids=NAMES)
+def test_a_step_pulls_its_image_as_it_is_told_and_the_training_as_its_pods_do(path: Path, text: str) -> None:
+    template = template_of(text)
+    assert template["container"]["imagePullPolicy"] == "{{inputs.parameters.image_pull_policy}}"
+    (policy,) = (p for p in template["inputs"]["parameters"] if p["name"] == "image_pull_policy")
+    assert policy["default"] == ("Always" if "train" in path.name else "")
+    assert {"Always", "IfNotPresent", "Never"} <= {*policy["enum"]}
+
+
 def test_the_patch_of_the_pod_is_one_expression_to_its_end() -> None:
     """Argo takes the first two braces that close for it."""
     patch = argo.convert.pod_spec_patch
@@ -140,6 +149,11 @@ def test_a_task_takes_inputs_by_name_and_heras_own_settings() -> None:
         ),
         (lambda: argo.convert(form="csv"), TypeError, "did you mean 'format'?"),
         (lambda: argo.convert(on_error="stop"), ValueError, "one of fail, skip"),
+        (
+            lambda: argo.convert(format="mnist", image_pull_policy="Sometimes"),
+            ValueError,
+            "one of Always, If",
+        ),
         (lambda: argo.convert(format="mnist", seed="x"), ValueError, "seed: got 'x' (give a whole number)"),
         (lambda: argo.convert(format="csv"), ValueError, "nothing says what to convert"),
         (lambda: argo.evaluate(model="m", dataset="d", minibatch_size="-1"), ValueError, "number >= 1"),
@@ -262,8 +276,11 @@ def test_a_template_can_be_given_what_hera_gives_any_container() -> None:
     from dataclasses import replace
 
     from hera.workflows import Resources
+    from hera.workflows.models import ImagePullPolicy
 
-    larger = replace(argo.convert, name="large", resources=Resources(memory_request="8Gi"))
+    given = {"resources": Resources(memory_request="8Gi"), "image_pull_policy": ImagePullPolicy.never}
+    larger = replace(argo.convert, name="large", **given)
     assert isinstance(larger, StepTemplate)
     spec = yaml.safe_load(written(lambda: larger(format="mnist")).to_yaml())["spec"]
-    assert spec["templates"][1]["container"]["resources"]["requests"] == {"memory": "8Gi"}
+    container = spec["templates"][1]["container"]
+    assert (container["resources"]["requests"], container["imagePullPolicy"]) == ({"memory": "8Gi"}, "Never")
