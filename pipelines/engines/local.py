@@ -1,4 +1,7 @@
-"""No engine: KFP's local runner carries out every step here, as processes of this machine."""
+"""No engine: KFP's local runner carries out every step here, as processes of this machine.
+
+`set_retry` is for what befalls pods. Here a step that fails would fail again, and say so each time.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,7 @@ class Local:
         name, root, began = self.package.name, self._folder / "outputs", time.time()
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
         warnings.filterwarnings("ignore", "You may be attemping", RuntimeWarning)  # so is any image
+        self.package.try_once()
         course = LocalCourse(self.package.components())
         try:
             self._follow(course)

@@ -73,9 +73,7 @@ class LocalCourse:
             return True
         text, now = plain(record.getMessage()), time.time()
         if begins := _BEGINS.match(text):
-            before = self._steps.get(begins["name"])
-            again = before.began if before and before.phase is Phase.FAILED else None
-            self._set(Step(begins["name"], Phase.RUNNING, began=again or now))
+            self._set(Step(begins["name"], Phase.RUNNING, began=now))
             return False
         if ends := _ENDS.match(text):
             failed, began = ends["status"] == "FAILURE", self._steps[ends["name"]].began

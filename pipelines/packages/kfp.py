@@ -94,6 +94,13 @@ class KfpPackage:
             else:
                 constant.number_value = value
 
+    def try_once(self) -> None:
+        """Have no task repeated that fails."""
+        spec = self.component.pipeline_spec
+        for owner in (spec.root, *spec.components.values()):
+            for task in owner.dag.tasks.values():
+                task.ClearField("retry_policy")
+
     def run_in(self, image: str) -> bool:
         """What has the components' own image for a default, has this: what `build_image` builds on does."""
         spec = self.component.pipeline_spec

@@ -51,7 +51,7 @@ def last():
 @dsl.pipeline(name="four")
 def four(bad: bool = False, start: int = 3):
     with dsl.ExitHandler(last()):
-        third(text=second(number=first(start=start).output, bad=bad).output)
+        third(text=second(number=first(start=start).output, bad=bad).set_retry(2).output)
 
 
 sys.exit(main(four))
@@ -66,6 +66,21 @@ def command(tmp_path: Path) -> list[str]:
 
 def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **more}
+
+
+def test_a_step_that_fails_here_is_not_tried_again_as_elsewhere(command, tmp_path) -> None:
+    ended = subprocess.run(
+        [*command, "--param=bad=true"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines().count("error: 3 is bad") == 1
+    assert "maxRetryCount: 2" in (tmp_path / "build" / "four.kfp.yaml").read_text()
 
 
 def test_a_terminal_has_the_tree_at_its_end_and_above_it_what_steps_say(command, tmp_path) -> None:
