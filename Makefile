@@ -4,10 +4,10 @@
 BIN := $(if $(ELASTICDL_INSTALLED),,.venv/bin/)
 
 .PHONY: help setup run test lint lint-style lint-types lint-rooms lint-drift generate format bench clean \
-  cluster cluster-kfp cluster-down cluster-env
+  cluster cluster-kfp cluster-images cluster-down cluster-env
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## make .venv with everything in it (a second time: nothing to do)
 	@$(if $(ELASTICDL_INSTALLED),,.ci/setup)
@@ -59,6 +59,9 @@ cluster: setup  ## bring up a real Kubernetes of NODES nodes (3) on this machine
 
 cluster-kfp: setup  ## the same with Kubeflow Pipelines in it
 	@$(BIN)python -m tests.cluster.kit up --nodes=$(NODES) --kfp
+
+cluster-images: setup  ## build what steps of pipelines run in, and push it to that cluster's registry
+	@$(BIN)python -m tests.cluster.kit images
 
 cluster-down: setup  ## take it down, and whatever a crash has left of it
 	@$(BIN)python -m tests.cluster.kit down

@@ -1,4 +1,4 @@
-"""The kit's command line, which `make cluster`, `make cluster-down` and `make cluster-env` call."""
+"""The kit's command line, which `make cluster` and the like call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from elastic_runtime.errors import ElasticError
-from tests.cluster.kit import faults, kfp, kit
+from tests.cluster.kit import faults, kfp, kfp_images, kit
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.site import Site
 
@@ -26,6 +26,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     up.add_argument("--kfp", action="store_true", help="with Kubeflow Pipelines")
     commands.add_parser("down", help="leave nothing of any cluster of the kit that is not under test")
+    commands.add_parser("images", help="build what steps of pipelines run in, and push it there")
     commands.add_parser("env", help="print what a shell should eval")
     commands.add_parser("lose", help="take a node's power away").add_argument("node")
     commands.add_parser("back", help="boot it again").add_argument("node")
@@ -46,6 +47,8 @@ def _do(told: argparse.Namespace) -> int:
             _up(site, told.nodes, told.millicores, with_kfp=told.kfp)
         case "down":
             return _down()
+        case "images":
+            _push(Cluster.opened(site))
         case "env":
             _env(Cluster.opened(site))
         case "lose":
@@ -68,11 +71,19 @@ def _up(site: Site, nodes: int, millicores: int | None, *, with_kfp: bool) -> No
             kfp.started(cluster)
             kit.say(f"Kubeflow Pipelines ready after {time.monotonic() - began:.1f} s more")
     kit.say('eval "$(make -s cluster-env)" gives this shell kubectl; make cluster-down ends it')
+    kit.say("make cluster-images pushes what steps of pipelines run in")
+
+
+def _push(cluster: Cluster) -> None:
+    began = time.monotonic()
+    name = kfp_images.elasticdl(cluster)
+    kit.say(f"nodes find {name} in {cluster.site.registry} after {time.monotonic() - began:.0f} s")
 
 
 def _env(cluster: Cluster) -> None:
     folder, kubeconfig = (shlex.quote(str(path)) for path in (cluster.binaries.folder, cluster.kubeconfig))
     print(f'export KUBECONFIG={kubeconfig} PATH={folder}:"$PATH"')
+    print(f"export ELASTICDL_REGISTRY={cluster.site.registry}")
     print(f'export NO_PROXY="${{NO_PROXY:+$NO_PROXY,}}{cluster.site.network}"')
 
 
