@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from elastic_runtime.errors import ElasticError
 from tests.cluster.kit import requirements
 
@@ -54,6 +56,13 @@ def why_not() -> str:
     if os.geteuid() != 0 or not requirements.found("apt-get"):
         return f"needs {', '.join(missing)}, and only root can install that, with apt-get"
     return ""
+
+
+def skip_or_fail(reason: str) -> None:
+    """End a test that has none here; where the checks want one, that is no excuse."""
+    if os.environ.get("ELASTICDL_CLUSTER_TESTS") == "required":
+        pytest.fail(f"a browser is required here, and there is none: {reason}", pytrace=False)
+    pytest.skip(f"no browser on this machine: {reason}")
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ time of any.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,11 +35,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_runtest_setup() -> None:
     """Here and not in a fixture, so that all the skipped tests share one line of the summary."""
-    if not (reason := impossible()):
-        return
-    if os.environ.get("ELASTICDL_CLUSTER_TESTS") == "required":
-        pytest.fail(f"a browser is required here, and there is none: {reason}", pytrace=False)
-    pytest.skip(f"no browser on this machine: {reason}")
+    if reason := impossible():
+        looks.skip_or_fail(reason)
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,7 @@ def mnist(commands: dict[str, Command]) -> Ended:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if reason := looks.why_not():
-        pytest.skip(f"no browser on this machine: {reason}")
+        looks.skip_or_fail(reason)
     requirements.install(looks.PACKAGES)
     opened = Browser(tmp_path_factory.mktemp("browser"))
     try:

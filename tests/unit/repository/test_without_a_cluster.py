@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.looks import browser
+
 ROOT = Path(__file__).parents[3]
 NONE_WANTED = {"K8S_TESTS": "False"}
 NONE_POSSIBLE = {"XDG_STATE_HOME": "/var/nowhere"}  # whatever else the machine lacks is said before
@@ -37,3 +39,12 @@ def test_where_they_are_required_to_skip_them_is_to_fail(why, told):
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert f"cluster tests are required here, and cannot run: {why}" in ran.stdout
     assert "SKIPPED" not in ran.stdout
+
+
+def test_so_are_those_that_lack_a_browser(monkeypatch):
+    monkeypatch.delenv("ELASTICDL_CLUSTER_TESTS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no browser on this machine: needs chromium"):
+        browser.skip_or_fail("needs chromium")
+    monkeypatch.setenv("ELASTICDL_CLUSTER_TESTS", "required")
+    with pytest.raises(pytest.fail.Exception, match="a browser is required here, and there is none: needs"):
+        browser.skip_or_fail("needs chromium")
