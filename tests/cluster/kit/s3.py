@@ -9,6 +9,7 @@ It comes from PyPI into the kit's cache the first time, and runs beside the API 
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 import tempfile
@@ -24,7 +25,35 @@ from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kit.commands import run, until
 from tests.cluster.kit.namespace import Namespace
 
-MOTO = "moto[server]==5.2.5"
+WHEELS = (
+    "moto==5.2.5",  # with what its parts s3 and server need for S3
+    "blinker==1.9.0",
+    "boto3==1.44.5",
+    "botocore==1.44.5",
+    "certifi==2026.10.18",
+    "cffi==2.1.1",
+    "charset-normalizer==3.5.2",
+    "click==8.5.1",
+    "cryptography==50.0.2",
+    "flask==3.1.3",
+    "flask-cors==6.0.5",
+    "idna==3.20",
+    "itsdangerous==2.2.0",
+    "jinja2==3.1.6",
+    "jmespath==1.1.0",
+    "markupsafe==3.0.4",
+    "py-partiql-parser==0.6.3",
+    "pycparser==3.12",
+    "python-dateutil==2.9.0.post0",
+    "pyyaml==6.0.3",
+    "requests==2.34.2",
+    "responses==0.26.3",
+    "s3transfer==0.19.3",
+    "six==1.17.0",
+    "urllib3==2.8.0",
+    "werkzeug==3.1.9",
+    "xmltodict==1.0.4",
+)
 PORT = 5001
 BUCKET = "artifacts"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "kit", "AWS_SECRET_ACCESS_KEY": "kit"}
@@ -108,11 +137,13 @@ def started(cluster: Cluster) -> Store:
 
 def installed() -> Path:
     """Where the server is, as PyPI gives it; the first time it is fetched from there."""
-    folder = cache_folder().with_name("s3") / MOTO.partition("==")[2]
+    mark = hashlib.sha256(" ".join((str(sys.version_info[:2]), *WHEELS)).encode()).hexdigest()[:12]
+    folder = cache_folder().with_name("s3") / mark
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as unfinished:
-            run(sys.executable, "-m", "pip", "install", "--quiet", "--target", f"{unfinished}/moto", MOTO)
+            pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
+            run(*pip, "--target", f"{unfinished}/moto", *WHEELS)
             if not folder.exists():
                 shutil.move(f"{unfinished}/moto", folder)
     return folder
