@@ -53,7 +53,10 @@ class Course:
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event and do what follows from it."""
+        waited = self._job.fleet.below_minimum
         effects = self._job.tell(machine, event)
+        if waited and not self._job.fleet.below_minimum:
+            self.desk.news()
         for effect in effects:
             self._narrator.tell(machine, effect)
             self._follow(machine, effect)

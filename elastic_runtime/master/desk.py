@@ -32,7 +32,8 @@ class Desk:
     def __init__(self, job: Job, *, tell: Tell, durable: Callable[[], Awaitable[None]]) -> None:
         self._job, self._tell, self._durable = job, tell, durable
         self._news = asyncio.Event()
-        self._closed = self._told_held_back = False
+        self._closed = False
+        self._reasons: set[str] = set()  # why work was held back, as far as said
 
     def close(self) -> None:
         """Nobody is answered until it opens again: the job is being saved, or ends."""
@@ -82,8 +83,8 @@ class Desk:
             if again is not None:
                 return self._granted(machine, again)
         for machine in machines:
-            if self._job.held_back(machine):
-                self._say_held_back()
+            if reason := self._job.held_back(machine):
+                self._say_held_back(reason)
                 continue
             for effect in self._tell(machine, ask):
                 if isinstance(effect, ledger.Granted | evaluation.Granted):
@@ -92,10 +93,10 @@ class Desk:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.END)
         return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.WAIT)
 
-    def _say_held_back(self) -> None:
-        if not self._told_held_back:
-            self._told_held_back = True
-            log.info("evaluations come due faster than they are done: the training waits for them at times")
+    def _say_held_back(self, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            log.info("%s", reason)
 
     def _granted(self, machine: str, granted: ledger.Granted | evaluation.Granted) -> master_pb2.LeaseReply:
         lease = granted.lease

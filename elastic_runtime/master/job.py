@@ -126,10 +126,18 @@ class Job:
         names = [name for name in (EVALUATION, TRAINING, PREDICTION) if name in self.machines]
         return [*names, EXPORT] if self.worked_through and EXPORT in self.machines else names
 
-    def held_back(self, machine: str) -> bool:
-        """Training hands nothing of what is left out while too many versions wait for evaluation."""
+    def held_back(self, machine: str) -> str:
+        """Why a machine hands nothing of what is left out for a while; empty if it does.
+
+        What the job is about waits for its minimum of workers, and training for evaluations if too many wait.
+        """
+        main = TRAINING if TRAINING in self.machines else PREDICTION if self.main else EVALUATION
+        if machine == main and self.fleet.below_minimum:
+            return f"no work is handed out while fewer than {self.spec.min_workers} workers run"
         is_behind = machine == TRAINING and self.evaluation is not None and self.evaluation.behind
-        return is_behind and not self.machines[TRAINING].finished
+        if is_behind and not self.machines[TRAINING].finished:
+            return "evaluations come due faster than they are done: the training waits for them at times"
+        return ""
 
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event, and put it on record if it changed anything."""

@@ -112,6 +112,20 @@ class Fleet:
         """How many workers run now."""
         return self._seats.workers(SeatState.RUNNING)
 
+    @property
+    def below_minimum(self) -> bool:
+        """Fewer workers run than there must be at least: the job's work waits.
+
+        A minimum of one holds nothing back: whoever asks for work is there, whatever is known of its pod.
+        """
+        config = self._config
+        return config.min_workers > 1 and not config.external_workers and not self._has_enough
+
+    @property
+    def _has_enough(self) -> bool:
+        """Those count, too, that have left because there is no work any more."""
+        return self.running_workers + self._seats.workers(SeatState.COMPLETED) >= self._config.min_workers
+
     def handle(self, event: Event) -> list[Effect]:
         """What is to be done about this event."""
         effects = self._react(event)
@@ -329,8 +343,7 @@ class Fleet:
     def _notice(self) -> list[Effect]:
         """Tell when the running workers fall below the minimum they once had, and when they are back."""
         minimum, running = self._config.min_workers, self.running_workers
-        enough = running + self._seats.workers(SeatState.COMPLETED) >= minimum
-        before = self._enough
+        enough, before = self._has_enough, self._enough
         if not self._serving or self._config.external_workers or enough == bool(before):
             return []
         self._enough = enough
