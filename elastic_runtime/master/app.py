@@ -37,6 +37,7 @@ from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.master.versions import Versions
 from elastic_runtime.observe import log as logs
 from elastic_runtime.observe.files import write_atomically
+from elastic_runtime.platform.no_room import NoRoom
 from elastic_runtime.platform.overtaken import Overtaken
 from elastic_runtime.platform.pods import BEGIN_ANEW, EXIT_DRAINED, Pod, PodSpec, Role, pod_name
 from elastic_runtime.platform.process.claim import Claim, claim
@@ -115,6 +116,7 @@ class Master:
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._stopping = ""
         self._again = False
+        self._unwritten = ""  # why the journal cannot be written, as far as said
         self._journal = Journal(surroundings.store, state=lambda: self._job.state())  # noqa: PLW0108 - made below
         self._tasks = Tasks(self._fail)
         self._job = Job(spec, self._journal.append)
@@ -343,11 +345,24 @@ class Master:
             self._finish(Outcome("failed", f"the master cannot go on: {problem}"))
 
     async def _commit(self) -> None:
+        """Whoever waits for it hears of an error as of an absence, and asks again."""
         try:
             await self._journal.commit()
-        except Overtaken as problem:  # whoever waits is told by the error, and the job goes on elsewhere
+        except Overtaken as problem:  # the job goes on elsewhere
             self._fail(problem)
             raise
+        except NoRoom as problem:  # nor will there be: to ask again is of no use
+            self._finish(Outcome("failed", str(problem)))
+            raise
+        except ElasticError as problem:
+            self._say_unwritten(str(problem))
+            raise
+        self._unwritten = ""
+
+    def _say_unwritten(self, reason: str) -> None:
+        if reason != self._unwritten:
+            self._unwritten = reason
+            log.warning("work waits, because what is done cannot be put on record: %s", reason)
 
     def _pod_spec(self, start: fleet.StartPod) -> PodSpec:
         return PodSpec(

@@ -44,6 +44,10 @@ _CODEC: dict[str, ModuleType] = {EVALUATION: evaluation}
 MODEL_FOLDER = "model"
 LONG_WORK_SECONDS = 1800.0
 """Writing a model or listing a table tells of no progress on the way."""
+REMEMBERED = 2048
+"""Without checkpoints a model goes back to a worker's copy, if at all: by far fewer shards than these. What
+is known of them takes some 10 KiB of the journal, which on Kubernetes has 1 MiB.
+"""
 _UNANSWERED = (
     evaluation.Began,
     evaluation.FinalModel,
@@ -342,6 +346,9 @@ def machine_options(spec: JobSpec, name: str) -> dict[str, Any]:
     match name:
         case "training":
             options |= {"epochs": spec.num_epochs, "seed": spec.seed if spec.shuffle_shards else None}
+            options["remembered"] = None if spec.checkpoint_steps else REMEMBERED
+        case "prediction":
+            options["remembered"] = 0  # its model stays what it is
         case "evaluation":
             options |= {
                 "steps": spec.evaluation_steps,

@@ -82,6 +82,7 @@ class Evaluation:
         self._sources, self._records_per_shard = tuple(sources), records_per_shard
         self._steps, self._start_delay, self._throttle = steps, start_delay, throttle
         self._lease: dict[str, Any] = {"max_failures": max_failures, "lease_seconds": lease_seconds}
+        self._lease["remembered"] = 0  # of a version it is all done anew, or nothing
         self._open: _Open | None = None
         self._waiting: list[tuple[int, int]] = []  # version, snapshot
         self._valid: set[int] = set()  # versions with results of the model's present past

@@ -139,7 +139,7 @@ class Reopened:
 class UndoAfter:
     """The model went back to `version`: what later ones finished is to do again, all leases are void.
 
-    Of a version before the last `forget_before` (or -1: the model begins anew) that is everything.
+    Of a version that is not remembered (or -1: the model begins anew) that is everything.
     """
 
     version: int

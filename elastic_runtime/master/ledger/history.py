@@ -1,4 +1,4 @@
-"""At which version of the model each shard was finished, since the last checkpoint.
+"""At which version of the model each shard was finished, since the last checkpoint, or of the last shards.
 
 With it the ledger can be told as it was at any version not forgotten: for the checkpoint of that version,
 or to go back when the model went back.
@@ -41,6 +41,13 @@ class History:
         """Drop what was finished at this version or earlier."""
         self.since = max(self.since, before)
         self._keep(np.array(self._versions) > before)
+
+    def forget_all_but(self, newest: int) -> None:
+        """Drop the oldest versions, now and then, so that at most twice this many shards are kept."""
+        count = len(self._versions)
+        if count > 2 * newest:
+            oldest_first = np.sort(np.array(self._versions))
+            self.forget(before=int(oldest_first[count - newest - 1]))
 
     def undo(self, *, after: int) -> None:
         """Drop what was finished at a later version."""

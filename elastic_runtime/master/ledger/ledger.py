@@ -63,7 +63,12 @@ class Ledger:
         max_failures: int = 3,
         lease_seconds: float = 300.0,
         attempts: int = 0,
+        remembered: int | None = None,
     ) -> None:
+        """`remembered`: of how many finished shards, at least, it is to be known at which version they were.
+
+        None is all since the last `forget_before`: without that, it is what the state grows by.
+        """
         self.shards = Shards(sources, records_per_shard)
         self.epochs = epochs
         self.records_done = 0
@@ -74,7 +79,7 @@ class Ledger:
         self._books: dict[int, Book] = {}  # of the epochs begun and not complete, in order
         self._leases = Leases(lease_seconds)
         self._failures: dict[tuple[int, int], tuple[int, str]] = {}  # how often, and with whom last
-        self._history = History()
+        self._history, self._remembered = History(), remembered
         self._stopped = ""
         self._failed = False
         self._announced = False
@@ -213,6 +218,8 @@ class Ledger:
             return [_refused(lease)]
         self._leases.release(event.worker, lease, event.now, finished=True)
         self._history.add(event.version, lease.epoch, lease.shard)
+        if self._remembered is not None:
+            self._history.forget_all_but(self._remembered)
         self._failures.pop((lease.epoch, lease.shard), None)
         shard, book = self.shards[lease.shard], self._books[lease.epoch]
         self.records_done += shard.records

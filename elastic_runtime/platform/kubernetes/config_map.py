@@ -19,6 +19,7 @@ from typing import Any
 
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.platform.kubernetes.api import Api, Changed, Invalid, NotThere
+from elastic_runtime.platform.no_room import NoRoom
 from elastic_runtime.platform.overtaken import Overtaken
 
 Row = tuple[int, int, str, int]
@@ -124,7 +125,7 @@ class ConfigMapStore:
         kept = sum(size for other, size in self._chunks.items() if other != key and other not in old)
         size = self._others + kept + _size(chunk)
         if size > CONFIG_MAP_BYTES:
-            raise ElasticError(
+            raise NoRoom(
                 f"the journal does not fit: {size / 1024:.0f} KiB of {CONFIG_MAP_BYTES / 1024:.0f} KiB",
                 where=self.where,
                 remedy="put it on a volume: --run_dir below the mount_path of a --volume",

@@ -11,7 +11,7 @@ import pytest
 from elastic_runtime.master import evaluation, ledger
 from elastic_runtime.master.evaluation import MetricState
 from elastic_runtime.master.home import Origin
-from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, TRAINING, Job, Outcome
+from elastic_runtime.master.job import EVALUATION, EXPORT, LISTING, REMEMBERED, TRAINING, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.narrator import Narrator
@@ -257,3 +257,18 @@ def test_a_job_whose_listing_is_in_but_not_yet_begun_is_not_complete(tmp_path):
         assert not job.complete
         job.begin({kind: [Source("a", 10)]})
     assert job.open_machines() == [EVALUATION, TRAINING]
+
+
+@pytest.mark.parametrize(("steps", "is_all_known"), [(0, False), (100, True)])
+def test_how_far_back_a_job_can_tell_what_was_done_is_bounded_unless_it_keeps_checkpoints(
+    tmp_path, steps, is_all_known
+):
+    job, _ = a_job(tmp_path, checkpoint_steps=steps, num_epochs=0)
+    for version in range(2 * REMEMBERED + 1):
+        [granted] = job.tell(TRAINING, ledger.Ask("w", 0.0))
+        job.tell(TRAINING, ledger.Finished("w", granted.lease, version, 0.0))
+    done = job.main.records_done
+    job.begin_era(2, Origin("copy", version - REMEMBERED + 1, holders=("y",)))
+    assert 0 < job.main.records_done < done
+    job.begin_era(3, Origin("copy", 1, holders=("y",)))
+    assert (job.main.records_done > 0) == is_all_known

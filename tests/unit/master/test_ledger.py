@@ -517,3 +517,41 @@ def test_packed_sets_come_back_whole(share):
     mask = np.random.default_rng(0).random(10_007) < share
     packed = json.loads(json.dumps(pack_mask(mask)))
     assert np.array_equal(unpack_mask(packed, mask.size), mask)
+
+
+def trained_for_long(remembered=4):
+    """Each shard took ten versions."""
+    ledger = a_ledger(epochs=0, remembered=remembered)
+    for version in range(10, 1010, 10):
+        finish(ledger, grant(ledger), version=version)
+    return ledger
+
+
+def test_without_checkpoints_the_state_of_an_endless_training_stays_as_small_as_it_was():
+    short, long = a_ledger(epochs=0, remembered=4), trained_for_long()
+    for version in range(10, 100, 10):
+        finish(short, grant(short), version=version)
+    assert len(json.dumps(long.state())) < 1.2 * len(json.dumps(short.state()))
+
+
+def test_without_checkpoints_a_model_that_goes_back_a_little_loses_no_more_than_that():
+    ledger = trained_for_long()
+    done = ledger.records_done
+    ledger.handle(UndoAfter(989))
+    assert done - ledger.records_done == 7 + 5, "the last two shards"
+    long_ago = trained_for_long()
+    long_ago.handle(UndoAfter(500))
+    assert long_ago.records_done == 0, "all of it, since nobody knows"
+
+
+def test_a_successor_forgets_what_its_predecessor_forgot():
+    ledger = a_ledger(epochs=0, remembered=4)
+    heir, heirs = a_ledger(epochs=0, remembered=4), []
+    for version in range(10, 400, 10):
+        events = [Ask("w", 0.0), Finished("w", grant(ledger), version, 0.0)]
+        ledger.handle(events[1])
+        for other in (heir, *heirs):
+            for event in events:
+                other.handle(decode(json.loads(json.dumps(encode(event)))))
+        heirs.append(restored(ledger, epochs=0, remembered=4))
+    assert all(json.dumps(other.state()) == json.dumps(ledger.state()) for other in (heir, *heirs))
