@@ -60,7 +60,8 @@ EXIT = {"succeeded": 0, "failed": 1, "stopped": 130, ASIDE: EXIT_DRAINED}
 
 
 def run(spec: JobSpec, display: Display | None = None, *, in_step: bool = False) -> int:
-    """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started.
+    """See a job through, here or in this pod's cluster. Raises `InputError` before anything was started, and
+    `Overtaken` if the job goes on with another master: nothing of it is this one's any more.
 
     `in_step`: this process is a pipeline's step in a pod. Whatever ends it from outside has it run again, and
     what the cluster keeps of a job that has succeeded is the caller's to remove.
@@ -116,6 +117,7 @@ class Master:
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._stopping = ""
         self._again = False
+        self._overtaken: Overtaken | None = None
         self._unwritten = ""  # why the journal cannot be written, as far as said
         self._journal = Journal(surroundings.store, state=lambda: self._job.state())  # noqa: PLW0108 - made below
         self._tasks = Tasks(self._fail)
@@ -187,8 +189,10 @@ class Master:
             await self._pods.begin()
             self._course.end_if_complete()
             outcome = await self._ended
+            if outcome.status != ASIDE:
+                await self._see_whose_it_is()
         except Overtaken as problem:
-            outcome = Outcome(ASIDE, str(problem))
+            outcome = self._given_over(problem)
         except ElasticError as problem:
             outcome = Outcome("failed", str(problem))
         finally:
@@ -196,7 +200,25 @@ class Master:
                 await self._step_aside(server, outcome.error)
             else:
                 await self._wind_up(server, outcome)
+        if self._overtaken:
+            raise self._overtaken
         return EXIT[ASIDE if self._again and outcome.status == "stopped" else outcome.status]
+
+    async def _see_whose_it_is(self) -> None:
+        """What a job's end follows from is on its way to the journal: refused there, it is none of ours.
+
+        Pods that look like ours are those of the master that goes on with it.
+        """
+        try:
+            await self._journal.commit()
+        except Overtaken:
+            raise
+        except ElasticError:
+            pass  # said already, and no reason to leave pods behind
+
+    def _given_over(self, problem: Overtaken) -> Outcome:
+        self._overtaken = problem
+        return Outcome(ASIDE, str(problem))
 
     def _take_up(self, find_sources: Callable[[], Sources]) -> bool:
         """Begin the job, or go on with it; true if there is nothing left to do."""
@@ -271,9 +293,13 @@ class Master:
         await self._let_go(server)
         self._job.end(outcome)
         (self._folder / prepare.ADDRESS_FILE).unlink(missing_ok=True)
-        with contextlib.suppress(ElasticError):  # said already, and the verdict is worth more
+        try:
             await self._journal.write_snapshot(self._job.state())
             await self._journal.close()
+        except Overtaken:  # a moment ago: what it finds of the job, it goes on with
+            raise
+        except ElasticError:
+            pass  # said already, and the verdict is worth more
         self._narrator.end(outcome)
         await self._surroundings.forget(outcome.status == "succeeded")
 
@@ -283,8 +309,12 @@ class Master:
         self._narrator.aside(reason)
         self._desk.close()
         await self._let_go(server)
-        with contextlib.suppress(ElasticError):  # what was not durable was not answered
+        try:
             await self._journal.close()
+        except Overtaken as problem:
+            self._given_over(problem)
+        except ElasticError:
+            pass  # what was not durable was not answered
 
     async def _let_go(self, server: Any) -> None:
         await self._tasks.cancel()
@@ -340,7 +370,7 @@ class Master:
 
     def _fail(self, problem: BaseException) -> None:
         if isinstance(problem, Overtaken):
-            self._finish(Outcome(ASIDE, str(problem)))
+            self._finish(self._given_over(problem))
         else:
             self._finish(Outcome("failed", f"the master cannot go on: {problem}"))
 

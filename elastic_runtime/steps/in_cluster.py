@@ -145,7 +145,8 @@ def follow_pods(spec: JobSpec) -> ClusterPodLines:
 def end_unless_continued(spec: JobSpec) -> bool:
     """The step was told to end: the job's pods wait for its next attempt if there is to be one, or go.
 
-    Returns whether there is to be one.
+    Returns whether there is to be one. A step that was cut off may find that the job has become another's,
+    and leaves that alone.
     """
     from elastic_runtime.steps.successor import will_be_run_again
 
@@ -153,6 +154,8 @@ def end_unless_continued(spec: JobSpec) -> bool:
     goes_on = will_be_run_again(spec.namespace)
     if goes_on:
         log.info("the job's pods wait for the next attempt of this step")
+    elif other := _other_master(spec):
+        log.info("this step will not be run again: the job is that of %s, and is left alone", other)
     else:
         gone = end_pods(spec.job_name)
         log.info("this step will not be run again: %s removed", figures.plural(len(gone), "pod"))
@@ -213,6 +216,18 @@ def end_pods(job: str) -> list[str]:
     finally:
         api.close()
     return [pod.metadata.name for pod in pods]
+
+
+def _other_master(spec: JobSpec) -> str:
+    """The pod, other than this process's own, that is the job's master; empty if none is."""
+    from elastic_runtime.platform.kubernetes.api import Api
+    from elastic_runtime.steps.namesake import living_masters
+
+    api = Api.connect(spec.namespace)
+    try:
+        return next((pod.metadata.name for pod in living_masters(api, spec.job_name, _own_name())), "")
+    finally:
+        api.close()
 
 
 def _own_name() -> str:

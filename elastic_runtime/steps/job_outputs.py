@@ -113,6 +113,8 @@ class JobOutputs:
 
     def could_not_run(self, error: ElasticError) -> None:
         """The outputs say why, unless the job had begun: then they have what it has come to."""
+        if self._lines is not None:
+            self._lines.close(pods_go_on=True)
         if self._written is None:
             summary = Summary(job=self._folder.name or "training", status="failed", error=str(error))
             with contextlib.suppress(OSError):  # what is wrong is said in the log, too

@@ -41,7 +41,7 @@ def become_master(api: Api, job: str, name: str) -> Any:
 
 def other_run(api: Api, job: str, name: str) -> str:
     """The run, other than that of the pod of this name, whose step is the job's master; empty if none is."""
-    living = _living_masters(api, job, name)
+    living = living_masters(api, job, name)
     mine = _run(api.get_pod(name)) if living else ""
     return next((_run(pod) or pod.metadata.name for pod in living if _run(pod) != mine), "")
 
@@ -63,7 +63,7 @@ def _refuse_a_second(api: Api, job: str, name: str) -> None:
             where=f"job_name={job}",
             remedy="leave it out, or make the run's own id part of it",
         )
-    living = _living_masters(api, job, name)
+    living = living_masters(api, job, name)
     mine = _step(api.get_pod(name)) if living else ""
     if step := next((_step(pod) for pod in living if _step(pod) != mine), ""):
         raise InputError(
@@ -73,7 +73,7 @@ def _refuse_a_second(api: Api, job: str, name: str) -> None:
         )
 
 
-def _living_masters(api: Api, job: str, name: str) -> list[Any]:
+def living_masters(api: Api, job: str, name: str) -> list[Any]:
     """The pods, other than that of this name, that are the job's master."""
     masters = api.list_pods(labels.master_of(job)).items
     return [pod for pod in masters if pod.metadata.name != name and _lives(pod)]

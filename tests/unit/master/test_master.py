@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import grpc
 import pytest
 
 from elastic_runtime.errors import ElasticError
+from elastic_runtime.master import ledger
 from elastic_runtime.master.app import Master
 from elastic_runtime.master.commands import Place
 from elastic_runtime.master.job import TRAINING
@@ -20,7 +23,8 @@ from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.surroundings import Surroundings
 from elastic_runtime.observe.summary import FILE_NAME
 from elastic_runtime.platform.no_room import NoRoom
-from elastic_runtime.platform.pods import Watches
+from elastic_runtime.platform.overtaken import Overtaken
+from elastic_runtime.platform.pods import EXIT_DRAINED, Watches
 from elastic_runtime.rpc import channel, master_pb2, master_pb2_grpc
 from elastic_runtime.spec.job import JobSpec
 
@@ -71,9 +75,9 @@ class NoPods:
 
 
 class World:
-    """A job of 200 records, 10 in a shard, for a worker that is started by hand."""
+    """A job whose shards have 10 records, for a worker that is started by hand."""
 
-    def __init__(self, folder: Path, *, in_cluster: bool = False) -> None:
+    def __init__(self, folder: Path, *, in_cluster: bool = False, records: int = 200) -> None:
         options = {"job_name": "j", "model_def": "m.py", "training_data": "d", "run_dir": str(folder)}
         options |= {"distribution_strategy": "Local", "num_workers": "0", "records_per_task": "10"}
         self.folder, self.store, self.pods = folder, Store(), NoPods()
@@ -89,7 +93,7 @@ class World:
             forget=self._forget,
         )
         self.master = Master(JobSpec.make(options, []), surroundings)
-        self.run = asyncio.create_task(self.master.run(lambda: {TRAINING: [Source("a", 200)]}))
+        self.run = asyncio.create_task(self.master.run(lambda: {TRAINING: [Source("a", records)]}))
 
     async def _forget(self, succeeded: bool) -> None:
         self.forgotten.append(succeeded)
@@ -200,3 +204,51 @@ def test_why_the_journal_cannot_be_written_is_said_once_and_once_more_when_it_ha
     assert [record.getMessage() for record in caplog.records] == [
         "work waits, because what is done cannot be put on record: the disk is full"
     ] * 2
+
+
+OTHER = Overtaken("another master has taken over: of another run", where="here")
+
+
+@pytest.mark.parametrize("what", ["asks for work", "finishes the last of it", "is told to end"])
+def test_a_master_whose_job_goes_on_with_another_touches_nothing_of_it_and_says_so(tmp_path, what):
+    """Whether it learns of that in the midst of the work, at its end, or only as it goes."""
+
+    async def course():
+        world = World(tmp_path, in_cluster=True, records=10 if what.startswith("finishes") else 200)
+        async with at_work(world) as worker:
+            lease = await worker.lease()
+            world.store.problem = OTHER
+            if what == "is told to end":
+                world.master._course.tell(TRAINING, ledger.Ask("other", 0.0))  # not durable yet
+                os.kill(os.getpid(), signal.SIGTERM)
+            else:
+                with pytest.raises(grpc.RpcError):
+                    await (worker.finish(lease) if what.startswith("finishes") else worker.lease())
+            with pytest.raises(Overtaken, match="of another run") as told:
+                await world.run
+        assert (world.pods.ended, world.forgotten, told.value.exit_code) == (0, [], EXIT_DRAINED)
+
+    played(course)
+
+
+def test_a_master_that_is_told_to_end_leaves_its_pods_to_the_next(tmp_path):
+    async def course():
+        world = World(tmp_path, in_cluster=True)
+        async with at_work(world):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await world.run == EXIT_DRAINED
+        assert (world.pods.ended, world.forgotten) == (0, [])
+
+    played(course)
+
+
+def test_a_job_that_is_done_ends_its_pods_and_is_forgotten(tmp_path):
+    async def course():
+        world = World(tmp_path)
+        async with at_work(world) as worker:
+            await worker.work()
+            assert await world.run == 0
+        assert (world.pods.ended, world.forgotten) == (1, [True])
+        assert world.summary["status"] == "succeeded"
+
+    played(course)

@@ -12,6 +12,8 @@ from elastic_runtime.observe.live_state import LiveState
 from elastic_runtime.observe.outcome import REPORT_NAME
 from elastic_runtime.observe.summary import FILE_NAME, Summary, write_summary
 from elastic_runtime.platform.kubernetes.own_pod import settings_of
+from elastic_runtime.platform.overtaken import Overtaken
+from elastic_runtime.platform.pods import EXIT_DRAINED
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.steps import Folder, job_outputs, train
 from tests.unit.platform.kubernetes.step_pod import step_pod
@@ -143,6 +145,35 @@ def test_the_report_of_a_job_is_not_lost_to_an_error_after_its_begin(pod: Pod) -
         pod.train(image_name="i")
     assert (pod.folder / "report").read_text() == "curves"
     assert '"records": 3' in (pod.folder / "metrics").read_text()
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs that the step has seen to the end of."""
+    jobs: list[str] = []
+    monkeypatch.setattr(train, "end_unless_continued", lambda spec: bool(jobs.append(spec.job_name)))
+    return jobs
+
+
+def test_a_step_that_is_told_to_end_sees_to_its_jobs_pods(
+    pod: Pod, ended: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_to_end(*given: object, **named: object) -> int:
+        pod.run(*given, **named)
+        return EXIT_DRAINED
+
+    monkeypatch.setattr(train, "run", told_to_end)
+    with pytest.raises(ElasticError, match="the step was told to end"):
+        pod.train(image_name="i")
+    assert ended == ["j"]
+
+
+def test_a_step_whose_job_goes_on_with_another_master_ends_nothing_of_it(pod: Pod, ended: list[str]) -> None:
+    pod.error = Overtaken("another master has taken over")
+    with pytest.raises(Overtaken) as told:
+        pod.train(image_name="i")
+    assert (ended, pod.happened) == ([], [])
+    assert told.value.exit_code == EXIT_DRAINED, "an engine that runs it again is told what there is"
 
 
 def test_what_was_wrong_before_its_begin_is_the_report(pod: Pod) -> None:
