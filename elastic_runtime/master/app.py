@@ -284,6 +284,8 @@ class Master:
         if outcome.status == "succeeded":
             await self._versions.save_last()
             self._desk.open()
+            if isinstance(self._versions.home, HeldHome):
+                self._versions.home.dismiss_spares("the job is done")
             await self._goodbyes(GOODBYE_SECONDS)
         else:  # there is no use in finishing what is in hand
             self._members.tell_workers(

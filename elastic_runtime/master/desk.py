@@ -77,7 +77,7 @@ class Desk:
         if self._closed:
             return master_pb2.LeaseReply(answer=master_pb2.LeaseReply.WAIT)
         ask = ledger.Ask(request.worker, time.time(), request.serial)
-        machines = self._job.open_machines()
+        machines = [] if self._job.is_spare(request.incarnation) else self._job.open_machines()
         for machine in machines:  # an answer that was lost on its way is given again, whoever gave it
             again = self._job.machines[machine].repeated(ask)
             if again is not None:

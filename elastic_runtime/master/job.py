@@ -143,6 +143,11 @@ class Job:
             return "evaluations come due faster than they are done: the training waits for them at times"
         return ""
 
+    def is_spare(self, incarnation: str) -> bool:
+        """Whether this worker's training would go into a model that nobody keeps: with Local one has it."""
+        is_held = bool(self.spec.training_data) and self.spec.distribution_strategy == "Local"
+        return is_held and incarnation not in self.origin.holders[:1]
+
     def tell(self, machine: str, event: Any) -> list[Any]:
         """Let a machine take an event, and put it on record if it changed anything."""
         effects: list[Any] = self.machines[machine].handle(event)

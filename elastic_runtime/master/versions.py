@@ -78,7 +78,13 @@ class Versions:
             return StaticHome(spec.checkpoint_dir_for_init)
         if spec.distribution_strategy == "Local":
             find, begin = self.checkpoints.find, self._begin_era
-            return HeldHome(members, tasks=self._tasks, find_checkpoint=find, begin_era=begin)
+            return HeldHome(
+                members,
+                tasks=self._tasks,
+                find_checkpoint=find,
+                begin_era=begin,
+                ending=lambda: self._job.complete or self._job.fleet.ending,
+            )
         if spec.distribution_strategy == "AllreduceStrategy":
             terms = WorldTerms(
                 wanted=spec.num_workers or 1,

@@ -252,3 +252,21 @@ def test_a_job_that_is_done_ends_its_pods_and_is_forgotten(tmp_path):
         assert world.summary["status"] == "succeeded"
 
     played(course)
+
+
+def test_a_worker_that_waits_in_a_local_job_holds_up_nothing_at_its_end(tmp_path):
+    async def course():
+        world = World(tmp_path)
+        async with at_work(world) as worker:
+            spare = Worker(worker.stub, "spare")
+            orders = aiter(spare.bond)
+            assert not (await anext(orders)).topology.ready
+            work = asyncio.create_task(worker.work())
+            while not (await anext(orders)).HasField("drain"):
+                pass
+            spare.bond.cancel()
+            await work
+            assert await world.run == 0
+        assert world.summary["records_done"] == 200
+
+    played(course)
