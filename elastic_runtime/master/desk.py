@@ -162,7 +162,8 @@ def event_of(request: master_pb2.ReportRequest, now: float) -> Any:
         case "failed":
             return ledger.Failed(worker, lease, request.failed.error, request.failed.fatal, now)
         case "given_back":
-            return ledger.GivenBack(worker, lease, request.given_back.records, now)
+            told = request.given_back
+            return ledger.GivenBack(worker, lease, told.records, now, told.version)
     if key.kind == master_pb2.EVALUATION:
         return evaluation.PartDone(worker, lease, tuple(map(_from_message, request.finished.states)), now)
     if key.kind == master_pb2.EVALUATION_RESULT:

@@ -155,8 +155,7 @@ class Job:
             if effects or not isinstance(event, fleet.Tick):
                 self._record([FLEET, self.fleet.state()])
         elif ledger.changes(effects) or isinstance(event, _UNANSWERED):
-            if machine == TRAINING and isinstance(event, ledger.Finished):
-                self._finish(event.version)
+            self._learn(machine, event)
             self._record([machine, *_CODEC.get(machine, ledger).encode(event)])
         return effects
 
@@ -180,9 +179,19 @@ class Job:
         """The model is at this version (not on record: it is told again by the next report)."""
         self.version = max(self.version, version)
 
-    def _finish(self, version: int) -> None:
-        self.settled = max(self.settled, version)
-        self.reach(version)
+    def _learn(self, machine: str, event: Any) -> None:
+        """What an event on record tells of the model's version: the next master knows of no other.
+
+        Not that of a snapshot that was asked for: what is due on the way there is still to be opened.
+        """
+        match event:
+            case ledger.Finished() if machine == TRAINING:
+                self.settled = max(self.settled, event.version)
+                self.reach(event.version)
+            case ledger.GivenBack() if machine == TRAINING:
+                self.reach(event.version)
+            case evaluation.FinalModel() | evaluation.VersionReached(asked=False):
+                self.reach(event.version)
 
     def save(self, version: int) -> None:
         """A checkpoint of this version is complete."""
@@ -275,8 +284,7 @@ class Job:
         else:
             event = _CODEC.get(machine, ledger).decode(rest)
             self.machines[machine].handle(event)
-            if machine == TRAINING and isinstance(event, ledger.Finished):
-                self._finish(event.version)
+            self._learn(machine, event)
 
     def state(self) -> dict[str, Any]:
         """All of it, for the journal's snapshot."""

@@ -94,12 +94,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """A draining worker hands a shard back after training `records` of it."""
+    """A draining worker hands a shard back after training `records` of it, up to this `version`, if told."""
 
     worker: str
     lease: Lease
     records: int
     now: float
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +303,8 @@ def encode(event: Any) -> list[Any]:
 def decode(row: Sequence[Any], kinds: Mapping[str, type[Any]] = MappingProxyType({})) -> Any:
     """The inverse of `encode`, also after a trip through JSON, for events of the ledger and of `kinds`."""
     kind = kinds.get(row[0]) or _EVENTS[row[0]]
-    values = dict(zip((field.name for field in fields(kind)), row[1:], strict=True))
+    names = [field.name for field in fields(kind)][: len(row) - 1]  # what was added since has its default
+    values = dict(zip(names, row[1:], strict=True))
     if "lease" in values:
         values["lease"] = Lease(*values["lease"])
     return kind(**values)

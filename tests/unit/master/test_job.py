@@ -272,3 +272,58 @@ def test_how_far_back_a_job_can_tell_what_was_done_is_bounded_unless_it_keeps_ch
     assert 0 < job.main.records_done < done
     job.begin_era(3, Origin("copy", 1, holders=("y",)))
     assert (job.main.records_done > 0) == is_all_known
+
+
+def stopped_in_the_midst_of_a_shard(folder: Path) -> tuple[Job, list]:
+    """The maximal step was reached there: a shard is finished, the other is given back."""
+    job, rows = a_job(folder, max_step=1000, evaluation_steps=0)
+    first, second = (job.tell(TRAINING, ledger.Ask("w", 0.0, serial))[0].lease for serial in (1, 2))
+    job.tell(TRAINING, ledger.Finished("w", first, 996, 0.0))
+    job.reach(1000)
+    job.tell(TRAINING, ledger.StopHandingOut("max_step 1000 reached"))
+    job.tell(TRAINING, ledger.GivenBack("w", second, 8, 0.0, 1000))
+    return job, rows
+
+
+def evaluate(job: Job) -> None:
+    """A worker does all there is of it."""
+    world = World(job, random.Random(1))
+    while not job.evaluation.idle:
+        [granted] = job.tell(EVALUATION, ledger.Ask("w", 0.0))
+        world.finish(("w", EVALUATION, granted))
+
+
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_the_next_master_knows_the_final_model_by_its_version_and_evaluates_it_no_second_time(
+    tmp_path, is_evaluated
+):
+    job, rows = stopped_in_the_midst_of_a_shard(tmp_path)
+    if is_evaluated:
+        job.tell(EVALUATION, evaluation.FinalModel(job.version))
+        evaluate(job)
+    heir = told_again(job, rows, tmp_path)
+    heir.tell(EVALUATION, evaluation.FinalModel(heir.version))
+    assert heir.evaluation.idle == is_evaluated
+    evaluate(heir)
+    assert (heir.version, [*heir.evaluation.results]) == (1000, [1000])
+
+
+def test_the_next_master_knows_a_version_by_its_planned_evaluation(tmp_path):
+    job, rows = a_job(tmp_path)
+    job.reach(7)
+    job.tell(EVALUATION, evaluation.VersionReached(6))
+    assert told_again(job, rows, tmp_path).version == 6
+
+
+def test_a_snapshot_that_was_asked_for_does_not_pass_over_what_is_due_before_it(tmp_path):
+    job, _ = a_job(tmp_path, evaluation_throttle_secs=5)
+    for event in (evaluation.Began(0.0), evaluation.Tick(1e9), evaluation.VersionReached(105, asked=True)):
+        job.tell(EVALUATION, event)
+    assert not job.evaluation.idle
+    assert job.version == 0
+
+
+def test_a_row_of_the_journal_that_lacks_what_was_added_to_its_event_since_is_read(tmp_path):
+    lease = ledger.Lease(0, 1, 2)
+    row = ["GivenBack", "w", list(lease), 8, 1.0]
+    assert ledger.decode(row) == ledger.GivenBack("w", lease, 8, 1.0)
