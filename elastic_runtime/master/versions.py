@@ -96,6 +96,7 @@ class Versions:
                 newest=lambda: self._job.world,
                 settled=lambda: self._job.settled,
                 ending=lambda: self._job.complete or self._job.fleet.ending,
+                by_hand=not spec.num_workers,
             )
             find, begin = self.checkpoints.find, self._begin_era
             return ReplicatedHome(members, terms, tasks=self._tasks, find_checkpoint=find, begin_era=begin)

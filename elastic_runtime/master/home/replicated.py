@@ -27,7 +27,9 @@ GATHER_SECONDS = 1.0
 REUNION_SECONDS = 3.0
 """So long a new master waits for those it has not heard of yet."""
 PATIENCE_SECONDS = 10.0
-"""A member that has not left its world so long after another one did is left out of the next."""
+"""A member that has not left its world so long after another one did is left out of the next; and so long do
+newcomers wait, at a new master, for somebody who holds the model.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class WorldTerms:
     newest: Callable[[], int]  # the number of the newest world there ever was
     settled: Callable[[], int]  # the newest version up to which shards are reported done
     ending: Callable[[], bool]  # all is done, or the job is stopped: its workers leave
+    by_hand: bool = False  # how many there are is known to whoever starts them
 
 
 class ReplicatedHome:
@@ -65,6 +68,7 @@ class ReplicatedHome:
             smallest=terms.smallest,
             gather=GATHER_SECONDS,
             patience=PATIENCE_SECONDS,
+            by_hand=terms.by_hand,
         )
         self._store: rendezvous.Store | None = None
         self._places: dict[str, master_pb2.WorldReply] = {}

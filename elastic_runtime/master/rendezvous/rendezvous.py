@@ -12,7 +12,8 @@ did is left out; when it comes, it comes as a newcomer. A member without progres
 the others may be waiting for it; if then all keep silent for as long, newcomers go on without them.
 
 Nothing of this needs a journal. Members tell a new master which world they are in, or have left; it gives
-them some time to come back before it forms a world without them.
+them some time to come back before it forms a world without them, and `patience` seconds while there is nobody
+who holds the model: newcomers alone would begin it anew.
 """
 
 from __future__ import annotations
@@ -131,8 +132,12 @@ class _Place:
 class Rendezvous:
     """Decides on the worlds of one job."""
 
-    def __init__(self, *, wanted: int, smallest: int, gather: float, patience: float) -> None:
+    def __init__(
+        self, *, wanted: int, smallest: int, gather: float, patience: float, by_hand: bool = False
+    ) -> None:
+        """`by_hand`: there may be more workers than are `wanted`, nobody knows how many."""
         self.wanted, self._smallest = wanted, smallest  # `wanted` changes when the job is scaled
+        self._by_hand = by_hand
         self._gather, self._patience = gather, patience
         self._reunion = 0.0  # while positive: members may be on their way back to a new master
         self._order = itertools.count(_NEWCOMER)
@@ -152,7 +157,10 @@ class Rendezvous:
         )
 
     def resume(self, reunion: float, world: int) -> None:
-        """After a restart of the master: members are waited for, so long from when the first one asks."""
+        """After a restart of the master: members are waited for, so long from when the first one asks.
+
+        Longer as long as none of them is there, unless nobody else can be.
+        """
         self._reunion, self.world = reunion, world
 
     def handle(self, event: Event) -> list[Effect]:
@@ -230,10 +238,16 @@ class Rendezvous:
         return not any(name in self._asking for name in self.members)
 
     @property
+    def _is_held(self) -> bool:
+        """Whether somebody is there who holds the model: in a world, or between two."""
+        return bool(self.members) or any(asked.era for asked in self._asking.values())
+
+    @property
     def _due(self) -> float:
         """When waiting ends: for more newcomers, or for the members that have not asked yet."""
         if self._reunion:
-            return min(asked.now for asked in self._asking.values()) + self._reunion
+            wait = self._reunion if self._is_held else max(self._reunion, self._patience)
+            return min(asked.now for asked in self._asking.values()) + wait
         members = set(self.members)
         left = [asked.now for name, asked in self._asking.items() if name in members]
         if left:
@@ -251,7 +265,8 @@ class Rendezvous:
     def _consider(self, now: float | None) -> list[Effect]:
         if not self._asking:
             return []
-        if self._reunion and len(self._there) < self.wanted and (now is None or now < self._due):
+        is_all = not self._by_hand and len(self._there) >= self.wanted
+        if self._reunion and not is_all and (now is None or now < self._due):
             return []
         self._reunion = 0.0
         overdue = now is not None and now >= self._due

@@ -20,7 +20,7 @@ from elastic_runtime.master.rendezvous import (
     Void,
 )
 
-GATHER, PATIENCE = 1.0, 10.0
+GATHER, PATIENCE, REUNION = 1.0, 10.0, 3.0
 
 
 def rendezvous(wanted: int = 3, smallest: int = 1) -> Rendezvous:
@@ -279,3 +279,54 @@ def test_whatever_happens_those_who_stay_end_in_one_world(seed):
     assert sorted(it.members) == sorted(there)
     numbers = [world.world for world in worlds]
     assert numbers == sorted(set(numbers))
+
+
+@pytest.fixture
+def resumed() -> Rendezvous:
+    """After a restart of the master; the world 7 of a, b and perhaps others trains on."""
+    it = rendezvous()
+    it.resume(REUNION, 7)
+    return it
+
+
+def test_a_newcomer_does_not_begin_anew_while_who_holds_the_model_may_find_the_new_master(resumed):
+    assert ask(resumed, "new", 100.0, era=0) == []
+    assert resumed.next_deadline() == 100.0 + PATIENCE
+    assert resumed.handle(Tick(100.0 + PATIENCE - 0.1)) == []
+    resumed.handle(Arrived("a", 7, 0))
+    assert resumed.handle(Arrived("b", 7, 1)) == [CallIn(("a", "b"), ("new",))], "all wanted are there"
+    ask(resumed, "b", 110.0, version=5)
+    assert formed(ask(resumed, "a", 110.0, version=5)) == Formed(8, ("a", "b", "new"), 1, 5, ())
+
+
+def test_who_holds_the_model_waits_for_the_others_no_longer_than_for_a_reunion(resumed):
+    ask(resumed, "new", 100.0, era=0)
+    resumed.handle(Arrived("a", 7, 0))
+    assert resumed.next_deadline() == 100.0 + REUNION
+    assert resumed.handle(Tick(100.0 + REUNION)) == [CallIn(("a",), ("new",))]
+
+
+def test_one_that_has_left_its_world_holds_the_model_too(resumed):
+    ask(resumed, "new", 100.0, era=0)
+    resumed.handle(Asked("a", 4, 9, 7, 102.0, left=8))
+    assert resumed.next_deadline() == 100.0 + REUNION
+    assert formed(resumed.handle(Tick(100.0 + REUNION))) == Formed(9, ("a", "new"), 4, 9, ())
+
+
+def test_newcomers_begin_anew_when_nobody_who_holds_the_model_has_come(resumed):
+    ask(resumed, "new", 100.0, era=0)
+    assert formed(resumed.handle(Tick(100.0 + PATIENCE))) == Formed(8, ("new",), 0, 0, ())
+
+
+def test_newcomers_that_are_all_there_can_be_begin_anew_at_once(resumed):
+    """A job that was stopped, and is started again."""
+    for name in "xy":
+        assert ask(resumed, name, 100.0, era=0) == []
+    assert formed(ask(resumed, "z", 100.5, era=0)).members == ("x", "y", "z")
+
+
+def test_of_workers_by_hand_nobody_knows_that_all_are_there():
+    it = Rendezvous(wanted=1, smallest=1, gather=GATHER, patience=PATIENCE, by_hand=True)
+    it.resume(REUNION, 7)
+    assert ask(it, "new", 100.0, era=0) == []
+    assert it.next_deadline() == 100.0 + PATIENCE
