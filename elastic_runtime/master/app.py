@@ -291,7 +291,10 @@ class Master:
             self._members.tell_workers(
                 master_pb2.Order(drain=master_pb2.DrainOrder(reason="the job is over"))
             )
-        await self._pods.stop_all(STOP_SECONDS)
+        try:
+            await self._pods.stop_all(STOP_SECONDS)
+        except ElasticError as problem:  # what the job has come to is the same
+            log.warning("left behind: %s", problem)
         await self._let_go(server)
         self._job.end(outcome)
         (self._folder / prepare.ADDRESS_FILE).unlink(missing_ok=True)

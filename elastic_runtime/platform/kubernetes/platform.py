@@ -86,10 +86,17 @@ class KubernetesPlatform:
         await self._remove(name, grace=grace)
 
     async def stop_all(self, grace: float) -> None:
-        """Delete every pod but the master's at the same time."""
+        """Delete every pod but the master's at the same time; one that cannot be removed spares no other."""
         await self._listed()
         names = [n for n in {*self._launches, *self._lives} if not self._is_master(n)]
-        await asyncio.gather(*(self.stop(name, grace) for name in names))
+        stops = (self.stop(name, grace) for name in sorted(names))
+        ends = await asyncio.gather(*stops, return_exceptions=True)
+        problems = [end for end in ends if end is not None]
+        for problem in problems:
+            if len(problems) == 1 or not isinstance(problem, ElasticError):
+                raise problem
+        if problems:
+            raise ElasticError("; ".join(map(str, problems)))
 
     async def watch(self) -> Watch:
         """Each pod there is, and every change; a pod that is being judged has not ended yet."""

@@ -270,3 +270,17 @@ def test_a_worker_that_waits_in_a_local_job_holds_up_nothing_at_its_end(tmp_path
         assert world.summary["records_done"] == 200
 
     played(course)
+
+
+def test_a_pod_that_cannot_be_removed_is_named_and_the_job_has_succeeded_all_the_same(tmp_path, caplog):
+    async def course():
+        world = World(tmp_path)
+        world.pods.problem = ElasticError("the pod cannot be removed", where="elasticdl-j-worker-0")
+        async with at_work(world) as worker:
+            await worker.work()
+            assert await world.run == 0
+        assert world.summary["status"] == "succeeded"
+        assert world.forgotten == [True]
+
+    played(course)
+    assert "left behind: elasticdl-j-worker-0: the pod cannot be removed" in caplog.messages
