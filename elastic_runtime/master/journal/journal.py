@@ -17,6 +17,7 @@ from typing import Any
 from elastic_runtime.errors import ElasticError
 from elastic_runtime.master.journal.file import FileStore
 from elastic_runtime.master.journal.rows import RECORD, SNAPSHOT, Row, Store, check, checksum, replay
+from elastic_runtime.platform.no_room import NoRoom
 
 
 class Journal:
@@ -83,7 +84,14 @@ class Journal:
                 self._add(SNAPSHOT, self._state())
             batch, self._buffer = self._buffer, []
             self._next_write = loop.time() + self._store.pause
-            await loop.run_in_executor(self._executor, self._write, batch)
+            try:
+                await loop.run_in_executor(self._executor, self._write, batch)
+            except NoRoom:
+                if self._state is None or any(kind == SNAPSHOT for kind, _ in batch):
+                    raise
+                self._add(SNAPSHOT, self._state())  # rows take more room than was reckoned with
+                batch, self._buffer = batch + self._buffer, []
+                await loop.run_in_executor(self._executor, self._write, batch)
             self._durable += len(batch)
         except ElasticError:
             self._buffer[:0] = batch

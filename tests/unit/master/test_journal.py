@@ -15,7 +15,8 @@ import sys
 import pytest
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.master.journal import FileStore, Journal, discard, read_only
+from elastic_runtime.master.journal import FileStore, Journal, discard, read_only, replay
+from elastic_runtime.platform.no_room import NoRoom
 from tests.journal_contract import JournalContract
 
 
@@ -290,3 +291,51 @@ def test_killed_at_any_moment_it_has_all_it_was_told_was_durable(tmp_path):
         assert records == list(range((snapshot or 0) + 1, (snapshot or 0) + 1 + len(records)))
         assert (snapshot or 0) + len(records) >= told
     assert json.loads(json.dumps(read(path))) == [snapshot, records]
+
+
+class Small:
+    """A place for 100 characters of rows and snapshot together, which reckons with more."""
+
+    where, pause, room = "a small place", 0.0, 1 << 30
+
+    def __init__(self):
+        self.rows = []
+
+    def load(self):
+        return []
+
+    def append(self, rows):
+        self._keep([*self.rows, *rows])
+
+    def replace(self, rows):
+        self._keep([*rows])
+
+    def _keep(self, rows):
+        if sum(len(body) for _, _, body, _ in rows) > 100:
+            raise NoRoom("it does not fit")
+        self.rows = rows
+
+    def close(self):
+        pass
+
+
+def test_rows_that_do_not_fit_make_room_by_a_snapshot_and_only_one_that_does_not_fit_is_an_error():
+    store, state = Small(), []
+
+    async def live():
+        journal = Journal(store, state=lambda: sum(state))
+        for number in range(500):
+            state.append(number)
+            journal.append(number)
+            await journal.commit()
+        assert replayed(store.rows) == sum(state)
+        await journal.close()
+        with pytest.raises(NoRoom):
+            await Journal(Small(), state=lambda: 0).write_snapshot("x" * 200)
+
+    asyncio.run(live())
+
+
+def replayed(rows):
+    snapshot, records = replay(rows)
+    return (snapshot or 0) + sum(records)
