@@ -17,18 +17,15 @@ import logging
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
 from typing import Any
 
 from elastic_runtime.errors import ElasticError, InputError
-from elastic_runtime.master import prepare
 from elastic_runtime.master.commands import Place, command
 from elastic_runtime.master.fleet import StartPod
-from elastic_runtime.master.journal import FileStore, Store
+from elastic_runtime.master.journal_in_cluster import store_for
 from elastic_runtime.master.surroundings import Surroundings
-from elastic_runtime.platform.kubernetes import belongings, labels
+from elastic_runtime.platform.kubernetes import belongings, journal_place, labels
 from elastic_runtime.platform.kubernetes.api import Api
-from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
 from elastic_runtime.platform.kubernetes.errors import ApiError
 from elastic_runtime.platform.kubernetes.objects import (
     PORTS,
@@ -58,11 +55,20 @@ def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
     api.require_pods()  # of all that an account without rights may not, its user knows this by name
     patient = api.patient(math.inf)  # a job outlives the absence of an API server
     kept = api.get_config_map(labels.anchor_name(spec.job_name))
-    if in_step and kept is not None:
-        _same_work(spec, kept)
+    if kept is not None:
+        if in_step:
+            _same_work(spec, kept)
+        journal_place.refuse_another(spec, kept)
     own = api.get_pod(own_name)
-    blueprint = Blueprint.of(spec, kept, own=own)
-    anchor = owner_of(kept or belongings.anchor(api, blueprint))
+    blueprint = Blueprint.of(
+        spec,
+        None if in_step else kept,  # a step has read its cluster spec itself, and may have another one now
+        own=own,
+    )
+    if in_step and kept is not None:
+        belongings.renew_anchor(api, blueprint)
+    found = kept or belongings.anchor(api, blueprint)
+    anchor = owner_of(found)
     if own is not None:
         api.add_owner(anchor.name, owner_of(own))
     token = token_from_environment()
@@ -71,7 +77,7 @@ def in_a_pod(spec: JobSpec, *, in_step: bool = False) -> Surroundings:
     belongings.own_service(api, blueprint.master_service(anchor))
     return Surroundings(
         platform=KubernetesPlatform(patient, blueprint, anchor=anchor, own_name=own_name),
-        store=_store(spec, patient, blueprint),
+        store=store_for(spec, patient, found),
         token=token,
         listen=EVERYWHERE,
         host=own_address,
@@ -105,14 +111,6 @@ def forget(api: Api, spec: JobSpec) -> None:
     except ApiError as problem:  # the job has succeeded all the same
         left = f"config map {name} of namespace {spec.namespace}, and what it owns"
         log.warning("left behind: %s, which `kubectl delete` or the step clean_up removes: %s", left, problem)
-
-
-def _store(spec: JobSpec, api: Api, blueprint: Blueprint) -> Store:
-    """The journal's: in the run folder if that is on a volume, otherwise with the API server."""
-    mounts = [volume.mount_path for volume in spec.volumes]
-    if any(PurePosixPath(spec.run_dir).is_relative_to(mount) for mount in mounts):
-        return FileStore(Path(spec.run_dir) / prepare.JOURNAL_FILE)
-    return ConfigMapStore(api, blueprint.name)
 
 
 def _same_work(spec: JobSpec, kept: Any) -> None:

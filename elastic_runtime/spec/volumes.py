@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from elastic_runtime.errors import InputError, nearest
 from elastic_runtime.spec.pairs import pairs
@@ -41,6 +43,18 @@ def parse_volumes(text: str) -> tuple[Volume, ...]:
                 f"two volumes are mounted at {mount!r}", remedy="give each a mount_path of its own"
             )
     return volumes
+
+
+def place_on_volume(path: str, volumes: Iterable[Volume]) -> str:
+    """What a path of a pod means whatever it is mounted as, `claim c: run/j`; empty if it is on no volume."""
+    holding = [volume for volume in volumes if PurePosixPath(path).is_relative_to(volume.mount_path)]
+    if not holding:
+        return ""
+    volume = max(holding, key=lambda each: len(PurePosixPath(each.mount_path).parts))
+    inside = PurePosixPath(volume.sub_path) / PurePosixPath(path).relative_to(volume.mount_path)
+    if volume.claim_name:
+        return f"claim {volume.claim_name}: {inside}"
+    return f"host path {PurePosixPath(volume.host_path) / inside}"
 
 
 def _volume(found: dict[str, str]) -> Volume:

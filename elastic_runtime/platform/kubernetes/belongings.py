@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from elastic_runtime.platform.kubernetes.api import Api
-from elastic_runtime.platform.kubernetes.errors import AlreadyThere
-from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner
+from elastic_runtime.platform.kubernetes.errors import AlreadyThere, NotThere
+from elastic_runtime.platform.kubernetes.objects import CLUSTER_SPEC_KEY, SPEC_KEY, Blueprint, Owner
 from elastic_runtime.rpc.token import make_token
 
 PLACEHOLDER = "a placeholder, for which the job's master puts a token that nobody knows"
@@ -25,6 +25,14 @@ def anchor(api: Api, blueprint: Blueprint) -> Any:
         with suppress(AlreadyThere):
             return api.create_config_map(blueprint.anchor())
     return found
+
+
+def renew_anchor(api: Api, blueprint: Blueprint) -> None:
+    """Let it say of the job what the command says now: its next master, and who asks for it, go by that."""
+    wanted = blueprint.anchor().data
+    data = {key: wanted.get(key) for key in (SPEC_KEY, CLUSTER_SPEC_KEY)}
+    with suppress(NotThere):  # then the next one is made as it should be
+        api.patch_config_map(blueprint.name, {"data": data})
 
 
 def new_token(api: Api, blueprint: Blueprint, owner: Owner) -> str:

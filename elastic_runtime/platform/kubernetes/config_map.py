@@ -14,7 +14,7 @@ import math
 import socket
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elastic_runtime.errors import ElasticError
@@ -81,6 +81,11 @@ class ConfigMapStore:
         self._write(rows, instead=True)
         self._snapshot = rows[0][0]
 
+    def hand_over(self, note: Mapping[str, str]) -> None:
+        """The rows are kept elsewhere now: remove them, and note what is to be known of that."""
+        data = {**note, _WRITER: None}
+        self._api.patch_config_map(self._name, {"data": data, "binaryData": dict.fromkeys(self._chunks)})
+
     def close(self) -> None:
         """There is nothing to let go: the next master just takes over."""
 
@@ -128,7 +133,8 @@ class ConfigMapStore:
             raise NoRoom(
                 f"the journal does not fit: {size / 1024:.0f} KiB of {CONFIG_MAP_BYTES / 1024:.0f} KiB",
                 where=self.where,
-                remedy="put it on a volume: --run_dir below the mount_path of a --volume",
+                remedy="the same command goes on with it on a volume if --run_dir is below the mount_path of "
+                "a --volume; say --checkpoint_dir, too, if that is to stay where it is",
             )
 
     def _stamped(self, number: int) -> str:

@@ -35,7 +35,7 @@ from elastic_runtime.platform.pods import Phase, Pod, PodSpec, Role, pod_name
 from elastic_runtime.spec.job import JobSpec
 from elastic_runtime.spec.pairs import envs
 
-__all__ = ["PORTS", "SPEC_KEY", "Blueprint", "Owner", "owner_of", "pod_of"]
+__all__ = ["CLUSTER_SPEC_KEY", "PORTS", "SPEC_KEY", "Blueprint", "Owner", "owner_of", "pod_of"]
 
 SPEC_KEY, CLUSTER_SPEC_KEY = "job.json", "cluster_spec.py"
 RELAUNCHED_BECAUSE = "elasticdl-relaunched-because"

@@ -18,7 +18,7 @@ from typing import Any
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.exits import Verdict
-from elastic_runtime.platform.kubernetes import belongings, labels, patience, state
+from elastic_runtime.platform.kubernetes import belongings, journal_place, labels, patience, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
@@ -109,12 +109,15 @@ class Submission:
             self._refuse_living(there)
         if anchor is not None:
             self._same_work(JobSpec.from_json(anchor.data[SPEC_KEY]))
+            journal_place.refuse_another(self._spec, anchor)
         elif there is not None and state.verdict(there).exit_code == 0:
             self._same_work(parse("master", command_of(there)[len(_MASTER) :]).spec)
             return False
         if there is not None:
             self._remove_master(there)
         try:
+            if anchor is not None:
+                belongings.renew_anchor(self._api, self._blueprint)
             self.start_master()
         except ApiError as refusal:
             if anchor is None and not isinstance(refusal, Away):

@@ -14,7 +14,7 @@ from typing import Any
 
 from kubernetes import client
 
-from elastic_runtime.platform.kubernetes.errors import AlreadyThere
+from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Invalid, NotThere
 
 Event = tuple[str, client.V1Pod]
 
@@ -103,8 +103,15 @@ class SmallApi:
     def delete_config_map(self, name: str) -> None:
         del self.others["ConfigMap", name]
 
-    def patch_config_map(self, *_: Any) -> None:
-        """Of owners nothing is known here."""
+    def patch_config_map(self, name: str, patch: dict[str, Any] | list[dict[str, Any]]) -> Any:
+        """A merge patch, or a JSON patch as journals make it; of owners nothing is known here."""
+        if (found := self.others.get(("ConfigMap", name))) is None:
+            raise NotThere(f"configmaps {name!r} not found")
+        if not isinstance(patch, dict):
+            patch = _as_merge_patch(patch, {"data": found.data, "binaryData": found.binary_data})
+        found.data = _merged(found.data, patch.get("data", {}))
+        found.binary_data = _merged(found.binary_data, patch.get("binaryData", {}))
+        return found
 
     def add_owner(self, *_: Any) -> None:
         """Likewise."""
@@ -137,6 +144,23 @@ class SmallApi:
         self.made += 1
         made.metadata.uid = f"{self.made}"
         made.metadata.creation_timestamp = datetime.now(UTC)
+
+
+def _as_merge_patch(
+    operations: list[dict[str, Any]], there: dict[str, dict[str, str]]
+) -> dict[str, dict[str, str | None]]:
+    changes: dict[str, dict[str, str | None]] = {part: {} for part in there}
+    for each in operations:
+        _, part, key = each["path"].split("/")
+        if each["op"] != "test":
+            changes[part][key] = each.get("value")
+        elif there[part].get(key) != each["value"]:
+            raise Invalid(f"test of {key} failed")
+    return changes
+
+
+def _merged(there: dict[str, str] | None, changes: dict[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**(there or {}), **changes}.items() if value is not None}
 
 
 def runs(pod: client.V1Pod) -> None:

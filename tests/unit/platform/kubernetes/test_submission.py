@@ -10,9 +10,12 @@ from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.kubernetes import patience, state, submission
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Forbidden
+from elastic_runtime.platform.kubernetes.objects import Blueprint, command_of
 from elastic_runtime.platform.kubernetes.submission import Submission, by_hand
 from elastic_runtime.platform.pods import BEGIN_ANEW, Role
-from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan, variables
+from elastic_runtime.spec.arguments import parse
+from elastic_runtime.spec.job import JobSpec
+from tests.unit.platform.kubernetes.plans import ANCHOR, TUTORIAL, child, job, plan, variables
 from tests.unit.platform.kubernetes.small_api import SmallApi, ends, is_deleted, runs
 
 MASTER = "elasticdl-j-master"
@@ -52,6 +55,10 @@ def on_a_node_that_is_lost(pod):
 
 def succeeds(pod):
     ends(pod, 0)
+
+
+def fails(pod):
+    ends(pod, 1)
 
 
 def deleted(pod):
@@ -210,6 +217,71 @@ def test_a_job_that_was_there_before_outlives_the_refusal_of_its_next_master():
     with pytest.raises(Forbidden, match="no PriorityClass"):
         Submission(api, plan()).submit()
     assert len(api.others) == 3
+
+
+def spec_file(folder, tolerated):
+    """A cluster spec that a user corrects between two times of the command."""
+    (folder / "spec.py").write_text(TUTORIAL.replace("mycluster.com/app-pool", tolerated))
+    return f"--cluster_spec={folder / 'spec.py'}"
+
+
+def begun(api, *options):
+    """A job whose master has failed."""
+    api.begins = masters(fails, runs)
+    assert Submission(api, Blueprint.of(job(*options))).submit()
+
+
+@pytest.mark.parametrize("at_first", ["another one", "none"])
+def test_workers_of_a_job_that_goes_on_are_made_by_the_cluster_spec_as_it_is_by_now(api, tmp_path, at_first):
+    begun(api, *([spec_file(tmp_path, "misspelt")] if at_first == "another one" else []))
+    corrected = spec_file(tmp_path, "right")
+    assert Submission(api, Blueprint.of(job(corrected))).submit()
+    (tmp_path / "spec.py").unlink()  # in the master's image there is none
+    command = command_of(api.pods[MASTER])[3:]
+    masters_own = Blueprint.of(parse("master", command).spec, api.get_config_map("elasticdl-j"))
+    assert [each.key for each in masters_own.pod(child()).spec.tolerations] == ["right"]
+
+
+def test_who_asks_for_a_job_that_went_on_elsewhere_finds_the_place(api, tmp_path):
+    begun(api, spec_file(tmp_path, "a"))
+    assert Submission(api, Blueprint.of(job("--run_dir=/elsewhere"))).submit()
+    anchor = api.get_config_map("elasticdl-j")
+    assert JobSpec.from_json(anchor.data["job.json"]).run_dir == "/elsewhere"
+    assert "cluster_spec.py" not in anchor.data
+
+
+ON_A_CLAIM = ("--volume=claim_name=c,mount_path=/data", "--run_dir=/data/run")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--run_dir=/data/run",),
+        (ON_A_CLAIM[0], "--run_dir=/data/other"),
+        ("--volume=claim_name=d,mount_path=/data", ON_A_CLAIM[1]),
+    ],
+    ids=["no volume", "not mounted", "other folder", "other claim"],
+)
+def test_a_journal_that_would_not_be_found_is_not_begun_anew(api, options):
+    begun(api, *ON_A_CLAIM)
+    noted = {"journal.volume": "claim c: run"}
+    api.patch_config_map("elasticdl-j", {"data": noted})
+    with pytest.raises(InputError, match="is on a volume, claim c: run, and would not be found") as refused:
+        Submission(api, plan(*options)).submit()
+    assert "give --run_dir and --volume as before, or begin anew" in refused.value.remedy
+    assert state.phase(api.pods[MASTER]) == "ended"
+
+
+def test_the_same_place_by_another_mount_path_is_the_same_journal(api):
+    begun(api, *ON_A_CLAIM)
+    api.patch_config_map("elasticdl-j", {"data": {"journal.volume": "claim c: run"}})
+    assert Submission(api, plan("--volume=claim_name=c,mount_path=/b", "--run_dir=/b/run")).submit()
+
+
+def test_a_volume_on_which_no_master_has_begun_a_journal_may_be_corrected(api):
+    begun(api, *ON_A_CLAIM)
+    assert Submission(api, plan("--volume=claim_name=right,mount_path=/data", ON_A_CLAIM[1])).submit()
 
 
 def test_a_master_that_dies_again_and_again_ends_with_what_removes_it(api, said):
