@@ -25,6 +25,7 @@ from elastic_runtime.platform.kubernetes.belongings import own_service
 from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, NoQuota
 from elastic_runtime.platform.kubernetes.feed import PodFeed
+from elastic_runtime.platform.kubernetes.making import Making, not_made
 from elastic_runtime.platform.kubernetes.objects import Blueprint, Owner, owner_of, pod_of
 from elastic_runtime.platform.kubernetes.patience import Patience, given_up
 from elastic_runtime.platform.kubernetes.removal import GONE_SECONDS, seconds_to_go
@@ -38,6 +39,8 @@ _TAIL = 20
 REMOVALS = 4
 """How often a pod that does not go is removed, the first time in its own way."""
 QUOTA_SECONDS = 5.0
+SLOW_SECONDS = 15.0
+"""How long the container of a pod may take to be made before that is said."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class _Life:
     pod: Pod
     ended: bool = False
     patience: Patience = field(default_factory=Patience)
+    making: Making = field(default_factory=lambda: Making(SLOW_SECONDS))
 
 
 class KubernetesPlatform:
@@ -257,18 +261,20 @@ class KubernetesPlatform:
             life.ended = True
             self._spawn(self._conclude(life))
             return
-        waits = state.waits_for(life.seen) if phase is Phase.PENDING else ""
+        loop = asyncio.get_running_loop()
+        until_slow = life.making.left(life.seen, loop.time())
+        waits = state.waits_for(life.seen) or (not_made(life.seen) if until_slow <= 0 else "")
         detail = waits if phase is Phase.PENDING else f"on {life.seen.spec.node_name}"
         life.pod = dataclasses.replace(pod_of(life.seen), phase=phase, detail=detail)
         if (life.pod.phase, detail) != (before.phase, before.detail):
             self._tell(life.pod)
-        loop = asyncio.get_running_loop()
         left = life.patience.left(life.seen, loop.time())
         if left <= 0:
             self._end(life, given_up(life.seen))
             self._spawn(self._remove(life.pod.name, grace=0))
-        elif left < math.inf:
-            loop.call_later(left, self._look_again, life)
+        for seconds in (left, until_slow):
+            if 0 < seconds < math.inf:
+                loop.call_later(seconds, self._look_again, life)
         if state.node_is_lost(life.seen):
             self._spawn(self._give_up(life))
 

@@ -113,6 +113,11 @@ def is_unheard_of(pod: Any) -> bool:
     return bool(pod.spec.node_name) and phase(pod) is Phase.PENDING and pod.status.start_time is None
 
 
+def is_being_made(pod: Any) -> bool:
+    """Whether its node knows of the pod and has not made its container yet, but says nothing against it."""
+    return phase(pod) is Phase.PENDING and pod.status.start_time is not None and not waits_for(pod)
+
+
 def node_is_lost(pod: Any) -> bool:
     """Whether the pod is to go because of its node, and the node is not there to end it.
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from elastic_runtime.errors import ElasticError, InputError
 from elastic_runtime.platform.exits import Verdict
-from elastic_runtime.platform.kubernetes import belongings, journal_place, labels, patience, state
+from elastic_runtime.platform.kubernetes import belongings, journal_place, labels, making, patience, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.container import own_container
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, ApiError, Away, Expired, NotThere
@@ -250,6 +250,8 @@ class _Watch:
         """Of the pod, once it was seen."""
         self._waited_for = ""
         self._patience = Patience()
+        self._making = making.Making(making.SLOW_SECONDS)
+        self._said_of_making: set[str] = set()
         self._printer: threading.Thread | None = None
         self._lines: Stream[str] | None = None
         self._over = threading.Event()
@@ -284,11 +286,21 @@ class _Watch:
         return state.verdict(last)
 
     def _tell(self, pod: Any) -> None:
+        is_slow = self._making.left(pod, time.monotonic()) <= 0
         if state.phase(pod) is Phase.RUNNING:
             self._print(pod)
         elif (waits := state.waits_for(pod)) != self._waited_for:
             self._waited_for = waits
             self._say(f"the master's pod waits: {waits}" if waits else "the master's pod is being started")
+        elif is_slow:
+            self._tell_of_making(pod)
+
+    def _tell_of_making(self, pod: Any) -> None:
+        """Each thing once: a node tries again and again, and says so each time."""
+        does = making.what_its_node_does(self._api, pod)
+        if making.gist(does) not in self._said_of_making:
+            self._said_of_making.add(making.gist(does))
+            self._say(f"the master's pod waits: {does}")
 
     def _print(self, pod: Any) -> None:
         """Its log from the beginning, in a thread: a lost node would hold it for ever."""
@@ -340,6 +352,8 @@ class _Watch:
             yield gone, pod
             events = self._api.watch_pods(selector, listing.metadata.resource_version)
             again = min(patience.IMAGE_SECONDS, patience.SILENT_SECONDS) / 2
+            if state.phase(pod) is Phase.PENDING and not self._said_of_making:
+                again = min(again, making.SLOW_SECONDS)
             with contextlib.suppress(Expired), _for_at_most(again, events):
                 for kind, pod in events:
                     if kind != "BOOKMARK":

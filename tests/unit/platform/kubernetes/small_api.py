@@ -53,6 +53,7 @@ class SmallApi:
         self.pods: dict[str, client.V1Pod] = {}
         self.others: dict[tuple[str, str], Any] = {}
         self.made = 0
+        self.events: list[Any] = []
         self.begins: Callable[[client.V1Pod], None] = lambda _: None
         self.happens: list[Callable[[], Event]] = []
 
@@ -93,6 +94,9 @@ class SmallApi:
 
     def pod_log(self, *_: str, **__: bool) -> Lines:
         return Lines()
+
+    def pod_events(self, _: str) -> list[Any]:
+        return self.events
 
     def get_config_map(self, name: str) -> Any:
         return self.others.get(("ConfigMap", name))
@@ -167,6 +171,11 @@ def runs(pod: client.V1Pod) -> None:
     """Its container has begun."""
     state = client.V1ContainerState(running=client.V1ContainerStateRunning())
     _is(pod, "Running", state)
+
+
+def is_on_a_node(pod: client.V1Pod) -> None:
+    """Which has heard of it, and makes its container."""
+    _is(pod, "Pending", client.V1ContainerState(waiting=client.V1ContainerStateWaiting("ContainerCreating")))
 
 
 def ends(pod: client.V1Pod, code: int) -> None:

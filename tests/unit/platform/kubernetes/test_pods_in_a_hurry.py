@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import queue
 import threading
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from elastic_runtime.platform.kubernetes import patience
+from elastic_runtime.platform.kubernetes import platform as platforms
 from elastic_runtime.platform.kubernetes.platform import KubernetesPlatform
 from elastic_runtime.platform.pods import ExitCause, Phase
 from tests.platform_contract import in_phase
 from tests.unit.platform.kubernetes.plans import ANCHOR, child, plan
-from tests.unit.platform.kubernetes.small_api import Event, SmallApi, is_deleted
+from tests.unit.platform.kubernetes.small_api import Event, SmallApi, is_deleted, is_on_a_node, runs
 
 
 class Told:
@@ -100,3 +102,34 @@ def test_a_pod_that_its_node_says_nothing_of_is_given_up(monkeypatch: pytest.Mon
     assert end.cause is ExitCause.NODE_LOST
     assert end.detail == "its node is lost: lost has said nothing of it for 0.05 s"
     assert again.phase is Phase.PENDING
+
+
+def test_a_worker_whose_container_takes_long_is_said_to_wait_for_it_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platforms, "SLOW_SECONDS", 0.05)
+
+    async def scenario(api, platform):
+        def on_a_node(pod):
+            is_on_a_node(pod)
+            api.told.tell("ADDED", pod)
+
+        api.begins = on_a_node
+        api.answers.set()
+        watch = await platform.watch()
+        await platform.start(child())
+        seen = [pod async for pod in until_running(watch, api)]
+        return [(pod.phase, pod.detail) for pod in seen]
+
+    async def until_running(watch, api):
+        async for pod in watch.states():
+            yield pod
+            if pod.phase is Phase.RUNNING:
+                return
+            for change in (is_on_a_node, runs):  # the first is nothing new
+                changed = copy.deepcopy(api.pods[child().name])
+                change(changed)
+                api.told.tell("MODIFIED", changed)
+
+    waits, begun = on_a_slow_api(scenario)
+    command = f"kubectl describe pod {child().name} -n default"
+    assert waits == (Phase.PENDING, f"its container is not made yet ({command})")
+    assert begun[0] is Phase.RUNNING

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from datetime import timedelta
 
 import pytest
+from kubernetes import client
 
 from elastic_runtime.errors import ElasticError, InputError
-from elastic_runtime.platform.kubernetes import patience, state, submission
+from elastic_runtime.platform.kubernetes import making, patience, state, submission
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER, new_token, own_service
 from elastic_runtime.platform.kubernetes.errors import AlreadyThere, Forbidden
 from elastic_runtime.platform.kubernetes.objects import Blueprint, command_of
@@ -16,7 +18,7 @@ from elastic_runtime.platform.pods import BEGIN_ANEW, Role
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.job import JobSpec
 from tests.unit.platform.kubernetes.plans import ANCHOR, TUTORIAL, child, job, plan, variables
-from tests.unit.platform.kubernetes.small_api import SmallApi, ends, is_deleted, runs
+from tests.unit.platform.kubernetes.small_api import SmallApi, ends, is_deleted, is_on_a_node, runs
 
 MASTER = "elasticdl-j-master"
 
@@ -158,6 +160,98 @@ def test_a_job_that_has_succeeded_is_told_from_other_work_of_its_name(api, said)
     with pytest.raises(InputError, match="--num_epochs=1 became 2"):
         Submission(api, plan(*options, "--num_epochs=2")).submit()
     assert Submission(api, plan("--num_epochs=2"), restart=True).submit()
+
+
+MISSING = 'MountVolume.SetUp failed for volume "volume-0" : hostPath type check failed: /data is no directory'
+
+
+def event(pod, reason, message, *, kind="Warning", seconds=0):
+    """What a node tells of a pod, so long after it was first told."""
+    about = client.V1ObjectReference(uid=pod.metadata.uid)
+    last = pod.metadata.creation_timestamp + timedelta(seconds=seconds)
+    made = client.V1ObjectMeta(creation_timestamp=pod.metadata.creation_timestamp)
+    return client.CoreV1Event(
+        involved_object=about, metadata=made, reason=reason, message=message, type=kind, last_timestamp=last
+    )
+
+
+def told(api, *events):
+    """At the next look at the pod its node has told this, as the newest."""
+
+    def happens():
+        pod = api.pods[MASTER]
+        api.events = [event(pod, *words, seconds=number) for number, words in enumerate(events)]
+        return "MODIFIED", pod
+
+    return happens
+
+
+def begins_at_last(api):
+    def happens():
+        runs(api.pods[MASTER])
+        return "MODIFIED", api.pods[MASTER]
+
+    return happens
+
+
+def test_what_a_node_does_with_the_masters_pod_meanwhile_is_said_once(api, said, monkeypatch):
+    monkeypatch.setattr(making, "SLOW_SECONDS", 0.0)
+    api.begins = is_on_a_node
+    sandbox = "failed to set up the network of {}: away"
+    api.happens = [
+        told(api, ("Pulling", "Pulling image")),
+        told(api, ("FailedMount", MISSING)),
+        told(api, ("FailedMount", MISSING), ("Pulling", "Pulling image")),
+        told(api, ("FailedCreatePodSandBox", sandbox.format("4fe2a9c01b"))),
+        told(api, ("FailedCreatePodSandBox", sandbox.format("99ab71d0ee"))),
+        begins_at_last(api),
+    ]
+    job = Submission(api, plan())
+    assert job.submit()
+    job.await_running(said.append)
+    assert said == [
+        f"the master's pod waits: {each}"
+        for each in (
+            f"its container is not made yet (kubectl describe pod {MASTER} -n default)",
+            "its node pulls the image registry/m:1",
+            f"a volume cannot be mounted: {MISSING}",
+            f"its node cannot make room for it: {sandbox.format('4fe2a9c01b')}",
+        )
+    ]
+
+
+def test_what_was_told_of_an_earlier_master_is_not_said_of_the_next(api, said, monkeypatch):
+    monkeypatch.setattr(making, "SLOW_SECONDS", 0.0)
+    api.begins = is_on_a_node
+    earlier = api.create_pod(plan().master_pod(["python"]))
+    api.events = [event(earlier, "FailedMount", MISSING)]
+    del api.pods[MASTER]
+    api.happens = [begins_at_last(api)]
+    job = Submission(api, plan())
+    assert job.submit()
+    job.await_running(said.append)
+    assert not any("mounted" in line for line in said)
+
+
+def test_who_may_not_read_events_hears_what_would_tell(api, said, monkeypatch):
+    def forbidden(_):
+        raise Forbidden("events is forbidden")
+
+    monkeypatch.setattr(making, "SLOW_SECONDS", 0.0)
+    api.begins, api.pod_events, api.happens = is_on_a_node, forbidden, [begins_at_last(api)]
+    job = Submission(api, plan())
+    assert job.submit()
+    job.await_running(said.append)
+    (line,) = said
+    assert line.endswith(f"its container is not made yet (kubectl describe pod {MASTER} -n default)")
+
+
+def test_a_master_whose_container_is_made_in_time_is_waited_for_without_a_word(api, said):
+    api.begins, api.happens = is_on_a_node, [begins_at_last(api)]
+    job = Submission(api, plan())
+    assert job.submit()
+    job.await_running(said.append)
+    assert said == []
 
 
 def test_the_masters_of_a_job_that_begins_anew_bear_one_wish_and_others_none(api, said):
