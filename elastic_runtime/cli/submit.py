@@ -7,6 +7,7 @@ following does not stop the job.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from textwrap import indent
@@ -87,13 +88,15 @@ def _commented(blueprint: Blueprint, objects: str) -> str:
     spec = blueprint.spec
     servers = figures.plural(spec.num_ps_pods or 0, "parameter server")
     pods = f"{servers} and up to {figures.plural(spec.num_workers, 'worker')}"
+    without = dataclasses.replace(blueprint, environ={})  # which are not the master's
+    added = f", and adds its own variables {spec.populate_env_names}" if spec.populate_env_names else ""
     return (
         "# `kubectl apply -f` of this begins the job; manifests/elasticdl-rbac.yaml has the rights for it.\n"
         f"# Its master makes the pods of {pods}, and in the place of\n"
         "# Secret and Services its own: so the token is in no file, and all of it goes with the job.\n"
         f"{objects}"
-        "# What the master makes of pods when it begins:\n"
-        "#\n" + indent(to_yaml(blueprint.pod(pod) for pod in pods_to_come(spec)), "# ")
+        f"# What the master makes of pods when it begins{added}:\n"
+        "#\n" + indent(to_yaml(without.pod(pod) for pod in pods_to_come(spec)), "# ")
     )
 
 

@@ -71,6 +71,21 @@ def test_the_token_is_in_no_file_and_the_master_starts_without_one(capsys, tmp_p
     assert token["valueFrom"]["secretKeyRef"]["optional"] is True
 
 
+def test_the_variables_of_whoever_looks_are_not_shown_as_those_that_the_master_adds(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SECRET_KEY", "hunter2")
+    given = ("--populate_env_names=SECRET.*", "--envs=SEEN=1", f"--yaml={tmp_path / 'job.yaml'}")
+    text = shown(capsys, "--dry_run", *given)
+    assert "hunter2" not in text
+    assert "SECRET_KEY" not in text
+    assert (tmp_path / "job.yaml").read_text() == text
+    assert "# What the master makes of pods when it begins, and adds its own variables SECRET.*:\n" in text
+    pods = applied("".join(line[2:] for line in text.split("SECRET.*:\n")[1].splitlines(keepends=True)))
+    given_to_all = {"name": "SEEN", "value": "1"}
+    assert all(given_to_all in each["spec"]["containers"][0]["env"] for each in pods)
+
+
 @pytest.mark.parametrize("asked", [["--dry_run"], ["--yaml=FILE"], ["--dry_run", "--detach", "-o", "json"]])
 def test_the_job_that_is_shown_is_one_that_runs(capsys, tmp_path, asked):
     asked = [word.replace("FILE", str(tmp_path / "job")) for word in asked]
