@@ -6,7 +6,6 @@ A living master is asked; without one, the files it left in the run folder tell.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import shutil
 import sys
@@ -16,11 +15,11 @@ from typing import Any
 
 import click
 
-from elastic_runtime.cli import processes, tables
+from elastic_runtime.cli import processes, shown, tables
 from elastic_runtime.cli.runs import Run, all_runs, find
-from elastic_runtime.cli.state import State, ask_to_stop, plain, state, whole_ledger
+from elastic_runtime.cli.state import State, ask_to_stop, state
 from elastic_runtime.errors import ElasticError, InputError, nearest
-from elastic_runtime.observe import figures, words
+from elastic_runtime.observe import figures
 from elastic_runtime.platform.process import RunFolder, claim
 from elastic_runtime.rpc import master_pb2
 
@@ -72,11 +71,10 @@ def _in_cluster(job: str, namespace: str, **options: Any) -> int:
     if command.name == "clean":
         cluster_jobs.clean(job, namespace, force=options["force"])
         return 0
-    typed = [
-        param.opts[-1] if value is True else f"{param.opts[-1]}={value}"
-        for param in command.params
-        if param.name in options and (value := options[param.name]) not in (False, None)
-    ]
+    if (found := cluster_jobs.state_without_master(job, namespace)) is not None:
+        shown.COMMANDS[str(command.name)](found, options["as_json"])
+        return 0
+    typed = ["--json"] if options["as_json"] else []
     return cluster_jobs.forward(job, namespace, [str(command.name), *typed])
 
 
@@ -109,12 +107,12 @@ def list_jobs(run_dir: Path | None, namespace: str | None, as_json: bool) -> Non
             "records_done",
             "records_total",
         )
-        tables.show_json([{key: _facts(found)[key] for key in keys} for found in states])
+        tables.show_json([{key: shown.facts(found)[key] for key in keys} for found in states])
         return
     tables.show_table(
         ("job", "status", "epoch", "version", "records done", "of"),
         [
-            (r.job, found.status, _epoch(r), r.version, r.records_done, r.records_total or "-")
+            (r.job, found.status, shown.epoch(r), r.version, r.records_done, r.records_total or "-")
             for found in states
             for r in (found.reply,)
         ],
@@ -126,25 +124,7 @@ def list_jobs(run_dir: Path | None, namespace: str | None, as_json: bool) -> Non
 @_json
 def status(run: Run, as_json: bool) -> None:
     """Show how far a job is."""
-    found = state(run)
-    if as_json:
-        tables.show_json(_facts(found) | {"ledger": [plain(epoch) for epoch in whole_ledger(found.reply)]})
-        return
-    reply = found.reply
-    click.echo(f"job {run.job}: {found.status}" + (f", {reply.message}" if reply.message else ""))
-    done, total = figures.count(reply.records_done), figures.plural(reply.records_total, "record")
-    records = f"{done} of {total}" if reply.records_total else figures.plural(reply.records_done, "record")
-    parts = [f"epoch {_epoch(reply)}", f"version {reply.version}", records]
-    if found.is_live:
-        parts.append(f"{figures.figure(reply.records_per_second)} records/s")
-    if math.isfinite(reply.loss):
-        parts.append(f"loss {figures.figure(reply.loss)}")
-    click.echo(", ".join(parts))
-    for evaluation in list(reply.evaluations)[-1:]:
-        click.echo(f"evaluation of version {evaluation.version}: {words.metrics(evaluation.metrics)}")
-    _show_pods(found)
-    if found.is_orphaned:
-        click.echo(f"Start the same command again to go on, or `elasticdl job clean {run.job}` to end it.")
+    shown.status(state(run), as_json)
 
 
 @job.command()
@@ -152,11 +132,7 @@ def status(run: Run, as_json: bool) -> None:
 @_json
 def pods(run: Run, as_json: bool) -> None:
     """List a job's pods."""
-    found = state(run)
-    if as_json:
-        tables.show_json([plain(pod) for pod in found.reply.pods])
-    else:
-        _show_pods(found)
+    shown.pods(state(run), as_json)
 
 
 @job.command()
@@ -164,20 +140,7 @@ def pods(run: Run, as_json: bool) -> None:
 @_json
 def ledger(run: Run, as_json: bool) -> None:
     """Show which records are done, epoch by epoch."""
-    epochs = [plain(epoch) for epoch in whole_ledger(state(run).reply)]
-    for source in (source for epoch in epochs for source in epoch["sources"]):
-        source["done"] = merged([(part["start"], part["end"]) for part in source["done"]])
-    if as_json:
-        tables.show_json(epochs)
-        return
-    tables.show_table(
-        ("epoch", "source", "records", "done"),
-        [
-            (str(epoch["epoch"]), source["source"], source["records"], _ranges(source["done"]))
-            for epoch in epochs
-            for source in epoch["sources"]
-        ],
-    )
+    shown.ledger(state(run), as_json)
 
 
 @job.command()
@@ -263,48 +226,8 @@ def clean(run: Run, keep_files: bool, force: bool, grace: float) -> None:
     click.echo(f"removed {run.folder} with {figures.plural(len(files), 'file')}")
 
 
-def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
-    """Intervals in order, those that touch joined."""
-    result: list[list[int]] = []
-    for begin, end in sorted(intervals):
-        if result and begin <= result[-1][1]:
-            result[-1][1] = max(end, result[-1][1])
-        else:
-            result.append([begin, end])
-    return result
-
-
 def _state_if_readable(run: Run) -> State:
     try:
         return state(run)
     except ElasticError:  # one job's damage must not hide the others
         return State(master_pb2.StatusReply(job=run.job, status="unreadable"), is_live=False)
-
-
-def _facts(found: State) -> dict[str, Any]:
-    return plain(found.reply) | {"master_alive": found.is_live}
-
-
-def _epoch(reply: master_pb2.StatusReply) -> str:
-    """The present epoch, and of how many, unless they are without end."""
-    return f"{reply.epoch} of {reply.epochs}" if reply.epochs else str(reply.epoch)
-
-
-def _ranges(intervals: list[list[int]]) -> str:
-    return " ".join(f"{begin}-{end}" for begin, end in intervals) or "-"
-
-
-def _show_pods(found: State) -> None:
-    tables.show_table(
-        ("pod", "state", "pid", "started", "relaunched because"),
-        [
-            (
-                pod.name,
-                pod.state,
-                str(pod.pid or "-"),
-                tables.moment(pod.started),
-                pod.relaunched_because or "-",
-            )
-            for pod in found.reply.pods
-        ],
-    )

@@ -28,6 +28,10 @@ class State:
 
     reply: master_pb2.StatusReply
     is_live: bool
+    has_figures: bool = True
+    """Whether it is known how far the job is; else only what it is, and its pods."""
+    namespace: str = ""
+    """Where it is in a cluster."""
 
     @property
     def is_orphaned(self) -> bool:

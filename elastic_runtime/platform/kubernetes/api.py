@@ -250,11 +250,14 @@ class Api:
         """Have it deleted; one that is gone is no error."""
         self._delete("secrets", name)
 
-    def delete_all(self, selector: str) -> None:
-        """Have all pods, services, secrets and ConfigMaps with these labels deleted."""
+    def delete_all(self, selector: str) -> int:
+        """Have all pods, services, secrets and ConfigMaps with these labels deleted; how many those are."""
+        count = 0
         for resource in _KINDS:
             for found in self._list(resource, selector).items:
                 self._delete(resource, found.metadata.name)
+                count += 1
+        return count
 
     def get_workflow(self, name: str) -> dict[str, Any] | None:
         """One of Argo's workflows as it is written, or None."""

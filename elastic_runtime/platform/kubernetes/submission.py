@@ -80,11 +80,15 @@ def await_end(api: Api, job: str, *, seconds: float) -> bool:
     return True
 
 
-def remove(api: Api, job: str) -> None:
-    """Delete everything that carries the job's label, and wait until it is gone, its nodes there or not."""
+def remove(api: Api, job: str) -> int:
+    """Delete everything that carries the job's label, and wait until it is gone, its nodes there or not.
+
+    Returns how much that was.
+    """
     pods = api.list_pods(labels.all_of(job)).items
-    api.delete_all(labels.all_of(job))
+    count = api.delete_all(labels.all_of(job))
     see_off(api, pods)
+    return max(count, len(pods))
 
 
 class Submission:

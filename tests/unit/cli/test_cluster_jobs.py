@@ -1,12 +1,19 @@
-"""`elasticdl job` in a cluster: what it makes of connections that break, and of a master that says no."""
+"""`elasticdl job` in a cluster: what it makes of broken lines, of a master that says no, and of none."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from elastic_runtime.cli import cluster_jobs
 from elastic_runtime.cli.main import main
+from elastic_runtime.master import ledger
+from elastic_runtime.master.job import TRAINING, Job
+from elastic_runtime.master.journal.rows import RECORD, checksum
+from elastic_runtime.master.ledger import Source
 from elastic_runtime.platform.kubernetes import log
+from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
 from elastic_runtime.platform.kubernetes.errors import CutOff, Forbidden, NotThere
 from tests.unit.platform.kubernetes.plans import child, plan
 from tests.unit.platform.kubernetes.small_api import Lines, SmallApi, ends, runs
@@ -163,3 +170,141 @@ def test_a_stop_waits_for_the_end_of_the_master_in_whose_pod_it_ran(tell, master
 
     answers(monkeypatch, stops)
     assert tell("stop", "j") == (0, "job j: stopped\n", "")
+
+
+DATA = {TRAINING: [Source("d", 640)]}
+
+
+def journal_of(finished):
+    """Rows of a job of 640 records, so many shards of which are done."""
+    records = []
+    job = Job(plan("--minibatch_size=8", "--num_minibatches_per_task=8").spec, records.append)
+    job.begin(DATA)
+    for version in range(1, finished + 1):
+        (granted,) = job.tell(TRAINING, ledger.Ask("w", 0.0))
+        job.tell(TRAINING, ledger.Finished("w", granted.lease, version, 0.0))
+    rows, chain = [], 0
+    for number, record in enumerate(records, start=1):
+        body = json.dumps(record)
+        chain = checksum(RECORD, body, chain)
+        rows.append((number, RECORD, body, chain))
+    return rows
+
+
+@pytest.fixture
+def left(api):
+    """A job of which three shards are done, and whose master is lost; and somebody else's."""
+    options = ("--minibatch_size=8", "--num_minibatches_per_task=8", "--num_epochs=2")
+    api.create_config_map(plan(*options).anchor())
+    store = ConfigMapStore(api, "elasticdl-j")
+    store.load()
+    store.append(journal_of(3))
+    other = plan("--job_name=jj").master_pod(("python",))
+    runs(api.create_pod(other))
+    return api
+
+
+def master_of(api, become=lambda _: None):
+    made = api.create_pod(plan().master_pod(("python",)))
+    become(made)
+    return made
+
+
+def test_a_job_without_master_tells_how_far_it_is(left, tell):
+    code, out, err = tell("status", "j")
+    assert (code, err) == (0, "")
+    first, second, *_, last = out.splitlines()
+    assert first == "job j: without master"
+    assert second == "epoch 1 of 2, version 3, 192 of 1 280 records"
+    assert POD in out
+    expected = "Start the same command again to go on, or `elasticdl job clean j -n n` to end it."
+    assert last == expected
+    code, out, _ = tell("status", "j", "--json")
+    facts = json.loads(out)
+    assert (facts["status"], facts["records_done"], facts["master_alive"]) == ("running", 192, False)
+
+
+def test_the_ledger_and_the_pods_of_a_job_without_master_are_shown(left, tell):
+    (epoch,) = json.loads(tell("ledger", "j", "--json")[1])
+    (source,) = epoch["sources"]
+    assert sum(end - begin for begin, end in source["done"]) == 192
+    (worker,) = json.loads(tell("pods", "j", "--json")[1])
+    assert (worker["name"], worker["state"]) == (POD, "running")
+
+
+def test_to_stop_a_job_without_master_is_to_go_on_or_to_clean(left, tell):
+    code, out, err = tell("stop", "j")
+    assert (code, out) == (1, "")
+    assert "n/j: the job has no master" in err
+    assert "the command that began it goes on with it; `elasticdl job clean j -n n` removes it" in err
+    assert "jj" not in err
+
+
+def test_a_master_that_was_lost_is_none_any_more(left, tell):
+    master_of(left, lambda pod: ends(pod, 137))
+    assert tell("status", "j")[1].startswith("job j: without master, its master is lost: killed by SIGKILL\n")
+    assert "the job has no master: it is lost, killed by SIGKILL" in tell("stop", "j")[2]
+
+
+def test_a_master_that_has_not_begun_leaves_the_figures_to_the_journal(left, tell):
+    master_of(left)
+    out = tell("status", "j")[1]
+    assert out.startswith(
+        "job j: pending, its master has not begun\nepoch 1 of 2, version 3, 192 of 1 280 rec"
+    )
+    code, _, err = tell("stop", "j")
+    assert code == 1
+    assert "the job's master has not begun (`elasticdl job clean j -n n` removes the job)" in err
+
+
+def test_a_job_that_has_failed_tells_how_far_it_came_and_is_not_to_be_stopped(left, tell):
+    master_of(left, lambda pod: ends(pod, 1))
+    assert tell("status", "j")[1].startswith("job j: failed\nepoch 1 of 2, version 3, 192 of 1 280 records\n")
+    said = "job j is not running (failed); `elasticdl job clean j -n n` removes what is left of it\n"
+    assert tell("stop", "j") == (0, said, "")
+
+
+def test_a_job_that_has_succeeded_is_said_to_have_though_its_journal_is_gone(left, tell):
+    master_of(left, lambda pod: ends(pod, 0))
+    left.delete_config_map("elasticdl-j")
+    code, out, _ = tell("status", "j")
+    assert code == 0
+    assert out.startswith("job j: succeeded, its journal is gone, as after a success\n")
+    assert MASTER in out
+    assert "records" not in out
+    assert "records_done" not in json.loads(tell("status", "j", "--json")[1])
+    code, _, err = tell("ledger", "j")
+    assert (code, err) == (
+        1,
+        "error: j: there is no ledger to look at (its journal is gone, as after a success)\n",
+    )
+
+
+def test_a_journal_on_a_volume_is_not_taken_for_none(left, tell):
+    left.patch_config_map("elasticdl-j", {"data": {"journal.volume": "claim c: run"}})
+    out = tell("status", "j")[1]
+    assert out.startswith("job j: without master, its journal is on a volume, claim c: run, where")
+    assert "records" not in out
+
+
+def test_a_master_that_is_a_pipelines_step_is_not_called_none(left, tell):
+    step = plan().master_pod(("python",))
+    step.metadata.name = "a-step"
+    runs(left.create_pod(step))
+    assert tell("status", "j")[1].startswith("job j: running in the pod a-step\nepoch 1 of 2, version 3")
+    code, _, err = tell("stop", "j")
+    assert code == 1
+    assert "the job's master is a step of a pipeline, in the pod a-step" in err
+
+
+@pytest.mark.parametrize("verb", ["status", "ledger", "stop", "clean"])
+def test_a_name_that_no_job_has_is_refused_with_the_nearest_one(left, tell, verb):
+    code, out, err = tell(verb, "jjj")
+    assert (code, out) == (2, "")
+    assert err == "error: n: unknown job 'jjj' (did you mean 'jj'?)\n"
+
+
+def test_all_that_carries_the_jobs_name_is_cleaned_and_nothing_else(left, tell):
+    assert tell("clean", "j") == (0, "nothing is left of job j in namespace n\n", "")
+    assert list(left.pods) == ["elasticdl-jj-master"]
+    assert left.others == {}

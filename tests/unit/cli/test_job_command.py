@@ -13,10 +13,10 @@ from google.protobuf import json_format
 from standin_master import STATUS
 
 from elastic_runtime.cli import state
-from elastic_runtime.cli.job import merged
 from elastic_runtime.cli.main import main
 from elastic_runtime.cli.processes import hold, processes_of, wait
 from elastic_runtime.cli.runs import Run
+from elastic_runtime.cli.shown import merged
 from elastic_runtime.platform.pods import PodSpec, Role
 from elastic_runtime.platform.process import ProcessPlatform
 

@@ -88,9 +88,13 @@ class SmallApi:
     def await_gone(self, name: str, *, uid: str, seconds: float) -> None:
         assert name not in self.pods or self.pods[name].metadata.uid != uid, f"not within {seconds} s"
 
-    def delete_all(self, _: str) -> None:
-        self.pods.clear()
-        self.others.clear()
+    def delete_all(self, selector: str) -> int:
+        wanted = dict([selector.split("=")])
+        there = {**self.pods, **self.others}
+        gone = [key for key, each in there.items() if wanted.items() <= each.metadata.labels.items()]
+        for key in gone:
+            (self.pods if key in self.pods else self.others).pop(key)
+        return len(gone)
 
     def pod_log(self, *_: str, **__: bool) -> Lines:
         return Lines()
@@ -100,6 +104,9 @@ class SmallApi:
 
     def get_config_map(self, name: str) -> Any:
         return self.others.get(("ConfigMap", name))
+
+    def list_config_maps(self, _: str) -> Any:
+        return SimpleNamespace(items=[each for (kind, _), each in self.others.items() if kind == "ConfigMap"])
 
     def create_config_map(self, made: Any) -> Any:
         return self._create(made)
