@@ -26,7 +26,7 @@ from elastic_runtime.observe.files import write_atomically
 from elastic_runtime.platform.allreduce import REMEDY, why_no_allreduce
 from elastic_runtime.rpc.token import make_token, token_from_environment
 from elastic_runtime.spec.job import JobSpec, Kind
-from elastic_runtime.spec.model_text import check_symbols, has_own_reader
+from elastic_runtime.spec.model_text import check_symbols, has_own_reader, is_elsewhere
 
 SPEC_FILE, TOKEN_FILE, ADDRESS_FILE, JOURNAL_FILE = "job.json", "token", "master.addr", "journal.sqlite"
 WISH_FILE = "begun-anew"
@@ -65,7 +65,8 @@ def begin_anew_once(run_dir: Path, wish: str) -> None:
 
 def can_run(spec: JobSpec) -> None:
     """Refuse what cannot be done here, before anything is written."""
-    check_symbols(spec)
+    if not is_elsewhere(spec):  # workers say of a name that is wrong when they load the module
+        check_symbols(spec)
     if spec.platform == "kubernetes":  # the workers' image is not this one
         return
     if spec.kind is Kind.TRAINING and spec.distribution_strategy == "AllreduceStrategy" and spec.num_workers:
@@ -138,10 +139,10 @@ def find_sources(spec: JobSpec) -> Sources:
     """What there is to read, by the kind of work it is for.
 
     A reader of the model's own is asked later, by a worker, and so are data for which this image, unlike that
-    of workers, may lack a package.
+    of workers, may lack a package, or the module that may have a reader.
     """
     small_image = spec.platform == "kubernetes" and any(map(storage.needs_package, origins(spec).values()))
-    if has_own_reader(spec) or small_image:
+    if small_image or is_elsewhere(spec) or has_own_reader(spec):
         return with_export(spec, {LISTING: [Source(name, 1) for name in origins(spec)]})
     sources = {}
     for name, origin in origins(spec).items():

@@ -48,6 +48,17 @@ def check_symbols(spec: JobSpec) -> None:
             raise InputError(f"no {name} in {path}", where=option, remedy=remedy)
 
 
+def is_elsewhere(spec: JobSpec) -> bool:
+    """Whether the module is not in this image, and may be in that of workers, which is another one."""
+    if spec.platform != "kubernetes" or spec.worker_image in ("", spec.image_name):
+        return False
+    try:
+        resolve(spec.model_zoo, spec.model_def)
+    except InputError:
+        return True
+    return False
+
+
 def has_own_reader(spec: JobSpec) -> bool:
     """Whether the module brings its own reader of data."""
     if "." in spec.custom_data_reader:
