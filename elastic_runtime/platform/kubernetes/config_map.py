@@ -133,8 +133,8 @@ class ConfigMapStore:
             raise NoRoom(
                 f"the journal does not fit: {size / 1024:.0f} KiB of {CONFIG_MAP_BYTES / 1024:.0f} KiB",
                 where=self.where,
-                remedy="the same command goes on with it on a volume if --run_dir is below the mount_path of "
-                "a --volume; say --checkpoint_dir, too, if that is to stay where it is",
+                remedy="give the same command with --run_dir below the mount_path of a --volume: it goes on "
+                "with the journal there",
             )
 
     def _stamped(self, number: int) -> str:

@@ -8,6 +8,7 @@ the next. If all the job's pods were deleted, the user wanted it gone.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import math
 import threading
@@ -29,6 +30,7 @@ from elastic_runtime.platform.kubernetes.stream import Stream
 from elastic_runtime.platform.pods import BEGIN_ANEW, ExitCause, Phase, Role, pod_name
 from elastic_runtime.spec.arguments import parse
 from elastic_runtime.spec.job import JobSpec
+from elastic_runtime.spec.volumes import place_on_volume
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +114,10 @@ class Submission:
         if there is not None:
             self._refuse_living(there)
         if anchor is not None:
-            self._same_work(JobSpec.from_json(anchor.data[SPEC_KEY]))
+            before = JobSpec.from_json(anchor.data[SPEC_KEY])
+            self._same_work(before)
             journal_place.refuse_another(self._spec, anchor)
+            self._leave_checkpoints(before)
         elif there is not None and state.verdict(there).exit_code == 0:
             self._same_work(parse("master", command_of(there)[len(_MASTER) :]).spec)
             return False
@@ -201,6 +205,14 @@ class Submission:
                 where=self._spec.namespace,
                 remedy="give the same ones, or --restart to begin anew, or another --job_name",
             )
+
+    def _leave_checkpoints(self, before: JobSpec) -> None:
+        """They are where they were unless somebody says otherwise: a run folder moves without them."""
+        given, there = self._spec, before.checkpoint_dir
+        place, is_said = place_on_volume(there, before.volumes), "checkpoint_dir" in given.model_fields_set
+        if place and not is_said and place == place_on_volume(there, given.volumes):
+            self._spec = given.model_copy(update={"checkpoint_dir": there})
+            self._blueprint = dataclasses.replace(self._blueprint, spec=self._spec)
 
     def _replace_master(self, uid: str, lost: Verdict, say: Say) -> None:
         """Only while its journal is there, which goes when a job has succeeded: else all is trained again.

@@ -373,6 +373,23 @@ def test_the_same_place_by_another_mount_path_is_the_same_journal(api):
     assert Submission(api, plan("--volume=claim_name=c,mount_path=/b", "--run_dir=/b/run")).submit()
 
 
+@pytest.mark.parametrize(
+    ("before", "options", "checkpoints"),
+    [
+        (ON_A_CLAIM[:1], (), "/data/elasticdl/j/checkpoints"),
+        (ON_A_CLAIM[:1], ("--checkpoint_dir=/data/new",), "/data/new"),
+        (ON_A_CLAIM[:1], ("--volume=claim_name=d,mount_path=/data",), "/data/run/checkpoints"),
+        ((), (), "/data/run/checkpoints"),
+    ],
+    ids=["as before", "as said", "another volume", "there were none"],
+)
+def test_checkpoints_stay_where_they_are_when_the_run_folder_moves(api, before, options, checkpoints):
+    begun(api, *before)
+    assert Submission(api, plan(*ON_A_CLAIM, *options)).submit()
+    spec = parse("master", command_of(api.pods[MASTER])[3:]).spec
+    assert (spec.run_dir, spec.checkpoint_dir) == ("/data/run", checkpoints)
+
+
 def test_a_volume_on_which_no_master_has_begun_a_journal_may_be_corrected(api):
     begun(api, *ON_A_CLAIM)
     assert Submission(api, plan("--volume=claim_name=right,mount_path=/data", ON_A_CLAIM[1])).submit()
