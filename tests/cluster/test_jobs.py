@@ -13,8 +13,10 @@ import pytest
 from elastic_runtime.platform.kubernetes.belongings import PLACEHOLDER
 from elastic_runtime.platform.kubernetes.labels import all_of
 from elastic_runtime.platform.process.claim import claim
+from elastic_runtime.steps.build_image import build_image
 from tests.cluster.jobs import SECONDS, ClusterJob
 from tests.cluster.kit import builder, faults
+from tests.process.job.harness import ZOO
 
 pytestmark = [pytest.mark.timeout(1200)]  # each wait has its own, shorter limit
 
@@ -148,6 +150,107 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
     assert other.returncode == 2
     assert "--num_epochs=2 became 3" in other.stderr
     job.start("--restart").assert_right_end(epochs=2)
+
+
+MARKING = """
+class Cluster:
+    def with_pod(self, pod):
+        pod.metadata.labels["corrected"] = "yes"
+        return pod
+
+    def with_service(self, service):
+        return service
+
+
+cluster = Cluster()
+"""
+
+
+def test_a_job_goes_on_by_what_is_corrected_and_with_its_journal_on_a_volume(make_job) -> None:
+    """Neither the cluster spec nor the place of the journal is what it was begun with."""
+    job = make_job("--num_workers=1")
+    for name in ("run", "elasticdl"):
+        (job.folder / name).mkdir()
+        (job.folder / name).chmod(0o777)
+    begun(job, workers=1)
+    assert job.job("stop").returncode == 0
+    assert job.ends() == 130
+    told = job.job("status").stdout.splitlines()
+    assert told[0] == "job j: stopped"
+    assert re.match(r"epoch 1 of 1, version [1-9]\d*, [1-9]\d* of 1 200 records$", told[1])
+    (job.folder / "spec.py").write_text(MARKING)
+    job.pace(0.5)
+    again = ("--run_dir=/job/run", f"--cluster_spec={job.folder / 'spec.py'}")
+    job.start(*again).until_said(r"goes on where it was left: [1-9]\d* records done")
+    job.until_said(r"the model is that of /job/elasticdl/j/checkpoints/version-[1-9]")
+    job.until_said(r"worker elasticdl-\S+ joined", times=2)
+    marks = {name: pod.metadata.labels.get("corrected") for name, pod in job.pods().items()}
+    assert marks == dict.fromkeys(marks, "yes")
+    assert job.accepted() == []  # nothing of the journal is in the ConfigMap any more
+    assert job.job("status").stdout.startswith("job j: running")
+    job.pace(0)
+    job.assert_right_end()
+    elsewhere = job.again("--detach")
+    assert "has succeeded already" in elsewhere.stderr
+
+
+def test_a_job_that_has_lost_its_master_is_looked_at_and_cleaned_by_its_name_alone(make_job) -> None:
+    job = begun(make_job("--num_workers=1", "--num_epochs=100"), workers=1)
+    job.abandon()
+    job.namespace.kubectl("delete", "pod", job.pod("master"))
+    status = job.job("status")
+    assert status.stdout.startswith("job j: without master\nepoch 1 of 100, version ")
+    (epoch,) = json.loads(job.job("ledger", "--json").stdout)
+    assert epoch["records_done"] > 0
+    pods = {pod["name"]: pod["state"] for pod in json.loads(job.job("pods", "--json").stdout)}
+    assert pods == dict.fromkeys((job.pod("ps-0"), job.pod("worker-0")), "running")
+    stopped = job.job("stop")
+    assert stopped.returncode == 1
+    assert "the job has no master (the command that began it goes on with it" in stopped.stderr
+    misspelt = job.again_with("job", "clean", "jj", "-n", job.namespace.name)
+    assert misspelt.returncode == 2
+    assert "unknown job 'jj' (did you mean 'j'?)" in misspelt.stderr
+    assert job.job("clean").returncode == 0
+    assert job.left() == []
+
+
+def test_a_volume_that_cannot_be_mounted_is_said_of_the_masters_pod_and_waited_for(
+    make_job, tmp_path
+) -> None:
+    later = tmp_path / "later"
+    job = make_job("--num_workers=1", f"--volume=host_path={later},type=Directory,mount_path=/job")
+    job.start().until_said(rf"the master's pod waits: a volume cannot be mounted: .*{later}")
+    job.folder.rename(later)
+    job.folder.symlink_to(later)
+    job.assert_right_end()
+    assert job.text().count("a volume cannot be mounted") == 1
+
+
+def test_a_worker_whose_container_is_not_made_is_said_to_wait_for_it(make_job, tmp_path) -> None:
+    later = tmp_path / "later"
+    volume = {"name": "more", "hostPath": {"path": str(later), "type": "Directory"}}
+    part = {"volumes": [volume], "volumeMounts": [{"name": "more", "mountPath": "/more"}]}
+    job = make_job("--num_workers=1", f"--cluster_spec_json={json.dumps({'worker_pod_spec': part})}")
+    worker = job.pod("worker-0")
+    command = f"kubectl describe pod {worker} -n {job.namespace.name}"
+    job.start().until_said(re.escape(f"pod {worker} waits: its container is not made yet ({command})"))
+    later.mkdir()
+    job.assert_right_end()
+
+
+def test_the_small_image_is_enough_for_a_master_whose_workers_have_the_models(
+    make_job, cluster, job_image
+) -> None:
+    small, registry = builder.images(cluster).base, cluster.site.registry
+    with_models = build_image(
+        base_image=job_image,
+        repository=f"{registry}/team/tiny:1",
+        model_zoo=str(ZOO),
+        insecure_registries=registry,
+    )
+    images = (f"--image_name={small}", f"--ps_image={small}", f"--worker_image={with_models}")
+    job = make_job("--num_workers=2", "--model_zoo=/model_zoo", *images).start()
+    job.assert_right_end()
 
 
 def test_deleting_all_pods_by_label_ends_the_job_for_good(make_job) -> None:
