@@ -89,7 +89,11 @@ def _commented(blueprint: Blueprint, objects: str) -> str:
     servers = figures.plural(spec.num_ps_pods or 0, "parameter server")
     pods = f"{servers} and up to {figures.plural(spec.num_workers, 'worker')}"
     without = dataclasses.replace(blueprint, environ={})  # which are not the master's
-    added = f", and adds its own variables {spec.populate_env_names}" if spec.populate_env_names else ""
+    added = (
+        f", besides variables of its own that fit {spec.populate_env_names}"
+        if spec.populate_env_names
+        else ""
+    )
     return (
         "# `kubectl apply -f` of this begins the job; manifests/elasticdl-rbac.yaml has the rights for it.\n"
         f"# Its master makes the pods of {pods}, and in the place of\n"

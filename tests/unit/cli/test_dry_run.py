@@ -80,7 +80,7 @@ def test_the_variables_of_whoever_looks_are_not_shown_as_those_that_the_master_a
     assert "hunter2" not in text
     assert "SECRET_KEY" not in text
     assert (tmp_path / "job.yaml").read_text() == text
-    assert "# What the master makes of pods when it begins, and adds its own variables SECRET.*:\n" in text
+    assert "of pods when it begins, besides variables of its own that fit SECRET.*:\n" in text
     pods = applied("".join(line[2:] for line in text.split("SECRET.*:\n")[1].splitlines(keepends=True)))
     given_to_all = {"name": "SEEN", "value": "1"}
     assert all(given_to_all in each["spec"]["containers"][0]["env"] for each in pods)
