@@ -19,6 +19,7 @@ from elastic_runtime.platform.kubernetes import labels, state
 from elastic_runtime.platform.kubernetes.api import Api
 from elastic_runtime.platform.kubernetes.config_map import rows_of
 from elastic_runtime.platform.kubernetes.journal_place import noted_place
+from elastic_runtime.platform.kubernetes.making import what_its_node_does
 from elastic_runtime.platform.kubernetes.objects import SPEC_KEY, pod_of
 from elastic_runtime.platform.kubernetes.submission import VERDICTS
 from elastic_runtime.platform.pods import Phase, Role
@@ -47,7 +48,7 @@ def kept_state(api: Api, job: str, master: Any, anchor: Any) -> State:
     has_figures = anchor is not None and not place
     if has_figures:
         reply = _by_the_journal(anchor)
-    reply.status, told = _status(master)
+    reply.status, told = _status(api, master)
     reply.message = told or reply.message
     if not has_figures:
         where = f"on a volume, {place}, where its masters find it" if place else "gone, as after a success"
@@ -76,7 +77,7 @@ def _by_the_journal(anchor: Any) -> master_pb2.StatusReply:
     return describe(job, history, pids={}, status="", pace=0.0, loss=None)
 
 
-def _status(master: Any) -> tuple[str, str]:
+def _status(api: Api, master: Any) -> tuple[str, str]:
     """The job's status, and what is to be said of it."""
     if master is None:
         return "running", ""  # as it was last heard of
@@ -84,7 +85,9 @@ def _status(master: Any) -> tuple[str, str]:
         case Phase.RUNNING:
             return f"running in the pod {master.metadata.name}", ""
         case Phase.PENDING:
-            waits = state.waits_for(master)
+            waits = (
+                what_its_node_does(api, master) if state.is_being_made(master) else state.waits_for(master)
+            )
             return "pending", f"its master waits: {waits}" if waits else "its master has not begun"
         case _ if is_over(master):
             return end_of(master), ""

@@ -16,7 +16,7 @@ from elastic_runtime.platform.kubernetes import log
 from elastic_runtime.platform.kubernetes.config_map import ConfigMapStore
 from elastic_runtime.platform.kubernetes.errors import CutOff, Forbidden, NotThere
 from tests.unit.platform.kubernetes.plans import child, plan
-from tests.unit.platform.kubernetes.small_api import Lines, SmallApi, ends, runs
+from tests.unit.platform.kubernetes.small_api import Lines, SmallApi, ends, is_on_a_node, runs
 
 MASTER = "elasticdl-j-master"
 POD = "elasticdl-j-worker-0"
@@ -255,6 +255,14 @@ def test_a_master_that_has_not_begun_leaves_the_figures_to_the_journal(left, tel
     code, _, err = tell("stop", "j")
     assert code == 1
     assert "the job's master has not begun (`elasticdl job clean j -n n` removes the job)" in err
+
+
+def test_a_master_whose_container_is_not_made_waits_for_that(left, tell):
+    master_of(left, is_on_a_node)
+    expected = (
+        f"job j: pending, its master waits: its container is not made yet (kubectl describe pod {MASTER}"
+    )
+    assert tell("status", "j")[1].startswith(expected)
 
 
 def test_a_job_that_has_failed_tells_how_far_it_came_and_is_not_to_be_stopped(left, tell):
