@@ -176,7 +176,7 @@ def test_a_job_goes_on_by_what_is_corrected_and_with_its_journal_on_a_volume(mak
     assert job.job("stop").returncode == 0
     assert job.ends() == 130
     told = job.job("status").stdout.splitlines()
-    assert told[0] == "job j: stopped"
+    assert told[0] == "job j: stopped, asked for by `elasticdl job stop`"
     assert re.match(r"epoch 1 of 1, version [1-9]\d*, [1-9]\d* of 1 200 records$", told[1])
     (job.folder / "spec.py").write_text(MARKING)
     job.pace(0.5)
