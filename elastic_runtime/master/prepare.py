@@ -81,7 +81,7 @@ def can_run(spec: JobSpec) -> None:
     if spec.training_data and spec.num_ps_pods and importlib.util.find_spec("numba") is None:
         raise InputError(
             "numba is not installed here, and parameter servers on this machine need it",
-            remedy="pip install 'elasticdl[ps]'",
+            remedy=installing("ps"),
         )
 
 
