@@ -11,12 +11,14 @@ import functools
 import itertools
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from elastic_runtime.errors import ElasticError
+from tests import took
 from tests.cluster.jobs import ClusterJob
 from tests.cluster.kit import builder, kfp, kit
 from tests.cluster.kit.cluster import Cluster
@@ -63,8 +65,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             kit.say(f"{error}")  # each test of the cluster says it again, and the others can run
 
 
-def pytest_runtest_setup() -> None:
+def pytest_sessionfinish() -> None:
+    _note_the_checks_without_kubeflow()
+
+
+@functools.cache
+def _note_the_checks_without_kubeflow() -> None:
+    """When its first test begins, all others of this lane are over; the last lane's note counts."""
+    if checks := os.environ.get("ELASTICDL_CHECKS"):
+        began = float(os.environ["ELASTICDL_CHECKS_BEGAN"])
+        took.note(f"{checks}, before the tests of KFP", time.time() - began)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Here and not in a fixture, so that all the skipped tests share one line of the summary."""
+    if KUBEFLOW in item.path.parents:
+        _note_the_checks_without_kubeflow()
     if not (reason := impossible()):
         return
     if os.environ.get("ELASTICDL_CLUSTER_TESTS") == "required":

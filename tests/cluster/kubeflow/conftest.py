@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,6 @@ from pathlib import Path
 import pytest
 from kfp import Client
 
-from tests import took
 from tests.cluster.kit import kfp, kfp_images
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kubeflow.ended import connected
@@ -32,20 +29,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup() -> None:
     """As the cluster's own, which runs before this one."""
-    _note_the_checks_without_these()
     if not (reason := kfp.why_not()):
         return
     if os.environ.get("ELASTICDL_CLUSTER_TESTS") == "required":
         pytest.fail(f"cluster tests are required here, and these cannot run: {reason}", pytrace=False)
     pytest.skip(f"no Kubeflow Pipelines on this machine: {reason}")
-
-
-@functools.cache
-def _note_the_checks_without_these() -> None:
-    """When the first of these tests begins, all others of its lane are over; the later lane's note counts."""
-    if checks := os.environ.get("ELASTICDL_CHECKS"):
-        began = float(os.environ["ELASTICDL_CHECKS_BEGAN"])
-        took.note(f"{checks}, before the tests of KFP", time.time() - began)
 
 
 @pytest.fixture(scope="session")
