@@ -26,7 +26,7 @@ import numpy as np
 
 from elastic_runtime.cli import runs
 from elastic_runtime.cli import state as states
-from elastic_runtime.cli.job import merged
+from elastic_runtime.cli.shown import merged
 from elastic_runtime.data.example import encode
 from elastic_runtime.data.recordio import Writer
 from elastic_runtime.errors import ElasticError
