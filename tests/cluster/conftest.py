@@ -2,7 +2,7 @@
 
 Where the machine cannot have a cluster, its tests are skipped and say why; where `ELASTICDL_CLUSTER_TESTS` is
 `required`, they fail instead. What a cluster needs is installed and built before the first test, outside the
-time of any.
+time of any; what Kubeflow Pipelines need beyond it, while the tests before theirs run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests import took
 from tests.cluster.jobs import ClusterJob
 from tests.cluster.kit import builder, kfp, kit
 from tests.cluster.kit.cluster import Cluster
+from tests.cluster.kit.kfp_ahead import Ahead
 from tests.cluster.kit.namespace import Namespace
 from tests.cluster.kit.requirements import why_not
 from tests.cluster.kit.site import Site, free_site
@@ -30,6 +31,8 @@ HERE = Path(__file__).parent
 KUBEFLOW = HERE / "kubeflow"
 RIGHTS = HERE.parent.parent / "manifests" / "elasticdl-rbac.yaml"
 NODES = 3
+AHEAD = pytest.StashKey[Ahead]()
+"""Who makes the programs of Kubeflow Pipelines, if any test of the session needs them."""
 _numbers = itertools.count(1)
 
 
@@ -60,13 +63,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             if {"job_image", "images", "our_image"} & fixtures:
                 builder.build_all()
             if "pipelines" in fixtures and not kfp.why_not():
-                kfp.prepare()
+                session.config.stash[AHEAD] = Ahead.begun()
         except ElasticError as error:
             kit.say(f"{error}")  # each test of the cluster says it again, and the others can run
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     _note_the_checks_without_kubeflow()
+    if ahead := session.config.stash.get(AHEAD, None):
+        ahead.close()
 
 
 @functools.cache

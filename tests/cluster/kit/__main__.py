@@ -18,7 +18,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Does what it is told, and says what a user did wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.kit", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("prepare", help="install and build what a cluster needs")
+    prepare = commands.add_parser("prepare", help="install and build what a cluster needs")
+    prepare.add_argument("--kfp", action="store_true", help="and what Kubeflow Pipelines need")
     up = commands.add_parser("up", help="bring up a cluster, in place of one that is there")
     up.add_argument("--nodes", type=int, default=3)
     up.add_argument(
@@ -42,7 +43,7 @@ def _do(told: argparse.Namespace) -> int:
     site = Site(0)
     match told.command:
         case "prepare":
-            kit.prepare()
+            _prepare(with_kfp=told.kfp)
         case "up":
             _up(site, told.nodes, told.millicores, with_kfp=told.kfp)
         case "down":
@@ -58,10 +59,14 @@ def _do(told: argparse.Namespace) -> int:
     return 0
 
 
-def _up(site: Site, nodes: int, millicores: int | None, *, with_kfp: bool) -> None:
+def _prepare(*, with_kfp: bool) -> None:
     kit.prepare()
     if with_kfp:
         kfp.prepare()
+
+
+def _up(site: Site, nodes: int, millicores: int | None, *, with_kfp: bool) -> None:
+    _prepare(with_kfp=with_kfp)
     began = time.monotonic()
     with site.held():
         cluster = kit.up(site, nodes=nodes, millicores=millicores)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kfp import Client
 
+from tests.cluster.conftest import AHEAD
 from tests.cluster.kit import kfp, kfp_images
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kubeflow.ended import connected
@@ -37,8 +38,10 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(scope="session")
-def pipelines(cluster: Cluster) -> kfp.Kfp:
+def pipelines(cluster: Cluster, pytestconfig: pytest.Config) -> kfp.Kfp:
     """It stays as long as the cluster does."""
+    if ahead := pytestconfig.stash.get(AHEAD, None):
+        ahead.wait()
     return kfp.started(cluster)
 
 
