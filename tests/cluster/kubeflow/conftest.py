@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from tests.cluster.kit import kfp, kfp_images
 from tests.cluster.kit.cluster import Cluster
 from tests.cluster.kubeflow.ended import connected
 from tests.cluster.kubeflow.kubeflow_table import KubeflowTable
-from tests.cluster.kubeflow.trainings import Workplace, granted, shared
+from tests.cluster.kubeflow.surroundings import granted, shared
+from tests.cluster.kubeflow.trainings import Workplace
 
 HERE = Path(__file__).parent
 _numbers = itertools.count(1)
@@ -46,12 +46,10 @@ def pipelines(cluster: Cluster, pytestconfig: pytest.Config) -> kfp.Kfp:
 
 
 @pytest.fixture
-def client(pipelines: kfp.Kfp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """KFP's own, as a user has it who has a kubeconfig."""
-    known = str(pipelines.cluster.kubeconfig)
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", known)
-    with warnings.catch_warnings(action="ignore"):
-        yield Client()
+def client(pipelines: kfp.Kfp) -> Iterator[Client]:
+    """KFP's own."""
+    with connected(pipelines) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
@@ -81,5 +79,4 @@ def table() -> Iterator[KubeflowTable]:
     """What the tests have seen, for `docs/kubeflow_actions.md`."""
     made = KubeflowTable()
     yield made
-    if page := os.environ.get("ELASTICDL_WRITE_KUBEFLOW"):
-        made.write(Path(page))
+    made.write()

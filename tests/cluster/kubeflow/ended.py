@@ -1,5 +1,5 @@
-"""A run on Kubeflow Pipelines that has ended: the state that KFP shows, its pods and what they said, what it
-made.
+"""A run on Kubeflow Pipelines, mostly one that has ended: the state that KFP shows, its pods and what they
+said, what it made.
 """
 
 from __future__ import annotations
@@ -15,31 +15,26 @@ import pytest
 from kfp import Client
 
 from tests.cluster.kit import kfp
-from tests.cluster.kubeflow.runs import ends, pods, told
+from tests.cluster.kubeflow import graph
+from tests.cluster.kubeflow.runs import answered, ends, pods, told
 
 # What KFP's launcher, in whose container a step runs, and Argo's say themselves.
 _NOT_THE_STEP = re.compile(r'[IWEF]\d{4} [\d:.]+ +\d+ \S+\.go:\d+\] |time="?\d{4}-|Error: exit status \d+')
-_STATE = """
-    SELECT e.last_known_state FROM Execution e JOIN Association a ON a.execution_id = e.id
-    JOIN Context c ON c.id = a.context_id JOIN ExecutionProperty p ON p.execution_id = e.id
-    WHERE c.name = ? AND p.name = 'display_name' AND p.string_value = ?
-"""
-CACHED = 5  # in the metadata store's own numbers
 NODE = "workflows.argoproj.io/node-name"
 
 
 @contextmanager
 def connected(pipelines: kfp.Kfp) -> Iterator[Client]:
-    """KFP's own client, as the fixture `client`, for what outlasts a test."""
+    """KFP's own client, as a user has it who has a kubeconfig."""
     known = str(pipelines.cluster.kubeconfig)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
         patch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", known)
-        yield Client()
+        yield answered(Client)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One run; tasks are called by their names in the pipeline."""
+    """One run, as it was when KFP told of it; tasks are called by their names in the pipeline."""
 
     pipelines: kfp.Kfp
     number: str
@@ -58,21 +53,23 @@ class Ended:
 
     def report(self) -> str:
         """For the message of a test that failed."""
-        shown = [f"{task.display_name}: {task.state}" for task in self.told.run_details.task_details]
+        shown = [f"{task.display_name}: {task.state}" for task in self._tasks()]
         return "\n".join([self.state, *shown, pods(self.pipelines, self.number)])
 
     def states(self, task: str) -> list[str]:
         """What KFP shows of a task, for each time that it is in the run."""
-        return [str(each.state) for each in self.told.run_details.task_details if each.display_name == task]
+        return [str(each.state) for each in self._tasks() if each.display_name == task]
 
     def is_cached(self, task: str) -> bool:
         """Whether KFP's page says of a task, which is in the run once, that it was taken from the cache.
 
-        The server tells of no task that, and the page asks the metadata store.
+        The server tells that of no task.
         """
-        with self.pipelines.metadata() as known:
-            [(state,)] = known.execute(_STATE, (self.number, task)).fetchall()
-        return bool(state == CACHED)
+        return self.graph(task) == [graph.CACHED]
+
+    def graph(self, task: str) -> list[str]:
+        """What the graph on KFP's page shows of a task, for each time that it is in the run."""
+        return graph.states(self.pipelines, self.number, task)
 
     def pods(self, task: str) -> list[Any]:
         """Those in which the task was run, over all its attempts and iterations; none if it was not."""
@@ -90,3 +87,7 @@ class Ended:
         """What a step of this run has made, of this kind or of any."""
         made = [each for each in self.pipelines.artifacts() if f"/{self.number}/{step}/" in each.uri]
         return [each for each in made if kind in {"", each.kind}]
+
+    def _tasks(self) -> list[Any]:
+        """Those that KFP has heard of."""
+        return (self.told.run_details and self.told.run_details.task_details) or []

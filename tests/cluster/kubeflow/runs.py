@@ -5,7 +5,7 @@ became of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,35 +24,55 @@ PIPELINE_SECONDS = 900.0
 """How long a whole pipeline may take, some twenty pods one after the other, beside all else."""
 LOOK, LOOK_FOR_END = 0.3, 1.0
 ENDED = {"SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"}
+ENDING = {"CANCELING", "FAILED"}
+"""What KFP shows of a run that was terminated, in turn."""
 DONE = {"Succeeded", "Failed", "Error"}  # as Argo calls what KFP does
 UNHEARD = "PENDING"
 PERSISTED = "pipeline/persistedFinalState"
 WORKFLOW, PUT_AWAY = "workflows.argoproj.io/workflow", "workflows.argoproj.io/completed"
-NO_ANSWER, BUSY = 0, {408, 429}
+NO_ANSWER, GONE, BUSY = 0, 404, {408, 429}
+PROBLEMS = (ApiException, HTTPError, TimeoutError)
+"""Of the server, of the line to it, and of a client that has asked in vain whether there is one."""
 Answer = TypeVar("Answer")
+Name = TypeVar("Name")
 
 
-def started(pipelines: kfp.Kfp, client: Client, start: Callable[[], Any], *, at_once: bool = False) -> str:
-    """The id of a run of which KFP has heard how it gets on; `at_once`: whose workflow is there.
+def started(pipelines: kfp.Kfp, client: Client, start: Callable[[], Any]) -> str:
+    """The id of a run of which KFP has heard how it gets on."""
+    return all_started(pipelines, client, {"": start})[""]
+
+
+def all_started(
+    pipelines: kfp.Kfp, client: Client, starts: Mapping[Name, Callable[[], Any]]
+) -> dict[Name, str]:
+    """The ids of runs of which KFP has heard how they get on; all are made before any is waited for.
 
     On a machine that stands still KFP may hear of a workflow before the run is written down, and deletes it,
     be it after it has answered: docs/known-issues.md. What it has heard of a run afterwards, it has not.
     """
+    made = dict[Name, str]()
     for _ in range(ATTEMPTS):
-        run = str(start().run_id)
-        if _stays(pipelines, client, run, at_once=at_once):
-            return run
+        made |= {name: str(start().run_id) for name, start in starts.items() if name not in made}
+        made = {name: run for name, run in made.items() if is_heard_of(pipelines, client, run)}
+        if len(made) == len(starts):
+            return {name: made[name] for name in starts}
     raise AssertionError(f"KFP has deleted the workflows of {ATTEMPTS} runs")
 
 
-def _stays(pipelines: kfp.Kfp, client: Client, run: str, *, at_once: bool) -> bool:
+def is_heard_of(pipelines: kfp.Kfp, client: Client, run: str) -> bool:
+    """Waits until KFP has heard how a run gets on; False: it has lost the workflow before."""
     deadline = time.monotonic() + SECONDS
-    while workflows(pipelines, run):
-        if at_once or told(client, run).state != UNHEARD:
+    while not is_lost(pipelines, run):
+        if told(client, run).state != UNHEARD:
             return True
         assert time.monotonic() < deadline, f"run {run}: KFP has heard nothing of it within {SECONDS:g} s"
         time.sleep(LOOK)
     return False
+
+
+def is_lost(pipelines: kfp.Kfp, run: str) -> bool:
+    """Whether a run that nobody has deleted has no workflow, so that it will not end."""
+    return not workflows(pipelines, run)
 
 
 def told(client: Client, run: str) -> Any:
@@ -61,16 +81,43 @@ def told(client: Client, run: str) -> Any:
 
 
 def answered(ask: Callable[[], Answer]) -> Answer:
-    """What KFP answers to a question; it is asked again where the machine stood still meanwhile."""
+    """What KFP answers to what may be asked twice; it is, where the machine stood still meanwhile."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return ask()
-        except (ApiException, HTTPError) as problem:
-            status = problem.status if isinstance(problem, ApiException) else NO_ANSWER
-            if not (status == NO_ANSWER or status in BUSY or status >= 500) or time.monotonic() > deadline:
+        except PROBLEMS as problem:
+            if not _stood_still(problem) or time.monotonic() > deadline:
                 raise
         time.sleep(LOOK)
+
+
+def done(act: Callable[[], Any], is_done: Callable[[], bool]) -> None:
+    """Have KFP do what it refuses to do twice; again if the machine stood still and nothing came of it."""
+
+    def act_if_it_is_not_done() -> None:
+        try:
+            act()
+        except PROBLEMS:
+            if not is_done():
+                raise
+
+    answered(act_if_it_is_not_done)
+
+
+def _is_gone(client: Client, run: str) -> bool:
+    try:
+        told(client, run)
+    except ApiException as problem:
+        if problem.status == GONE:
+            return True
+        raise
+    return False
+
+
+def _stood_still(problem: Exception) -> bool:
+    status = problem.status if isinstance(problem, ApiException) else NO_ANSWER
+    return status == NO_ANSWER or status in BUSY or status >= 500
 
 
 def workflows(pipelines: kfp.Kfp, run: str) -> list[Any]:
@@ -99,6 +146,21 @@ def ends(pipelines: kfp.Kfp, client: Client, run: str, seconds: float) -> str:
     return found
 
 
+def terminate(pipelines: kfp.Kfp, client: Client, run: str) -> None:
+    """What "Terminate" does, until KFP shows that the run is ending, or has lost it before."""
+
+    def is_ending() -> bool:
+        return told(client, run).state in ENDING or is_lost(pipelines, run)
+
+    done(partial(client.terminate_run, run), is_done=is_ending)
+    until(is_ending, what=f"KFP shows that run {run} is ending", seconds=PATIENCE_SECONDS)
+
+
+def delete(client: Client, run: str) -> None:
+    """What "Delete" does."""
+    done(partial(client.delete_run, run), is_done=partial(_is_gone, client, run))
+
+
 def retry(pipelines: kfp.Kfp, client: Client, run: str) -> None:
     """What "Retry" does, once Argo and KFP have done with the run; their client has no word for it.
 
@@ -106,7 +168,7 @@ def retry(pipelines: kfp.Kfp, client: Client, run: str) -> None:
     """
     away = partial(_is_put_away, pipelines, run)
     until(away, what=f"Argo and KFP have done with run {run}", seconds=SECONDS)
-    client._run_api.run_service_retry_run(run)
+    done(partial(client._run_api.run_service_retry_run, run), is_done=lambda: not away())
 
 
 def _is_put_away(pipelines: kfp.Kfp, run: str) -> bool:

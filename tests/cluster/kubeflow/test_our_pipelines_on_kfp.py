@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import re
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp, requirements
 from tests.cluster.kubeflow.ended import Ended, connected
 from tests.cluster.kubeflow.runs import PIPELINE_SECONDS
-from tests.cluster.kubeflow.trainings import KINDS, granted
+from tests.cluster.kubeflow.surroundings import by_token, granted
+from tests.cluster.kubeflow.trainings import left_of
 from tests.looks import browser as looks
 from tests.looks.browser import Browser
 from tests.looks.pages import framed, markdown
@@ -57,18 +57,6 @@ class Command:
         assert self.process.returncode == 0, f"{told}{said}{found.report()}"
         assert re.search(rf"^{self.name.replace('_', '-')} succeeded in ", told, re.MULTILINE), told
         return found
-
-
-def by_token(pipelines: kfp.Kfp, folder: Path) -> dict[str, str]:
-    """For the command of somebody who has no certificate, as clouds have it."""
-    cluster = pipelines.cluster
-    role = ("--clusterrole=cluster-admin", "--serviceaccount=default:somebody")
-    for what, *words in (["serviceaccount"], ["clusterrolebinding", *role]):
-        cluster.kubectl("create", what, "somebody", *words, check=False)  # a cluster that stays may have both
-    known = json.loads(cluster.kubeconfig.read_text())
-    known["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "somebody").strip()}
-    (folder / "kubeconfig").write_text(json.dumps(known))
-    return {**pipelines.environment(), "KUBECONFIG": str(folder / "kubeconfig")}
 
 
 @pytest.fixture(scope="module")
@@ -210,13 +198,7 @@ def test_the_mnist_pipeline_trains_on_pods_that_read_and_write_the_store_themsel
     assert any(line.endswith("2 workers, 1 parameter server, on kubernetes") for line in mnist.said(pod))
     [model] = mnist.artifacts("train", "system.Model")
     assert f"{model.key}/model.keras" in mnist.pipelines.store.keys(f"{model.key}/")
-    left = mnist.pipelines.namespace.get(KINDS, f"--selector=elasticdl_job_name={job_name(mnist.number)}")
-    assert [each["metadata"]["name"] for each in left["items"] if _is_the_jobs(each)] == []
-
-
-def _is_the_jobs(found: Any) -> bool:
-    """The pod of the step bears the label, too, and is the run's."""
-    return str(found["metadata"]["name"]).startswith("elasticdl-")
+    assert left_of(mnist.pipelines, job_name(mnist.number)) == []
 
 
 def test_the_command_as_it_is_typed_first_trains_with_processes_of_the_step(

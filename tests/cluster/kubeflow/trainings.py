@@ -13,16 +13,13 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from kfp import Client, compiler, dsl, kubernetes
 from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
@@ -31,22 +28,22 @@ from components import clean_up, train
 from elastic_runtime.steps.job_name import job_name
 from tests.cluster.jobs import LIMIT, RESOURCES
 from tests.cluster.kit import kfp
-from tests.cluster.kubeflow import runs
-from tests.process.job.harness import ZOO, write_data
+from tests.cluster.kubeflow import graph, runs
 
 RECORDS = 1200
 PACE = 1.2
 """A record that is held: an epoch takes 24 minutes, however busy the machine is meanwhile."""
 SECONDS = runs.SECONDS
+LAST_WORDS = r"^Killed$|failed to execute component: exit status 137"
+"""What is left to say where a step was killed, of the shell or the launcher around it."""
 GONE_SECONDS = 120
 """Within which nothing of a job shall be left."""
 LOOK = runs.LOOK
 FOLDER = "/job"
-ACCOUNT = "pipeline-runner"
-MANIFESTS = Path(__file__).parents[3] / "manifests"
-RIGHTS = ("elasticdl-rbac.yaml", "elasticdl-steps-rbac.yaml")
 KINDS = "pods,services,configmaps,secrets,persistentvolumeclaims"
 STEP = b"kfp.dsl.executor_main"
+TRAIN, EXIT_HANDLER = "train", "exit-handler-1"
+"""What the compiler calls the tasks of a `TrainingPipeline`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,17 @@ class Workplace:
     def pipeline(self, name: str, **given: Any) -> TrainingPipeline:
         """What a user has written; see `TrainingPipeline`."""
         return TrainingPipeline(self, name, **given)
+
+    def start(
+        self,
+        pipelines: Mapping[runs.Name, TrainingPipeline],
+        experiments: Mapping[runs.Name, str] | None = None,
+    ) -> dict[runs.Name, TrainingRun]:
+        """A run of each of these, as "Create run" makes them, one right after the other."""
+        into: Mapping[runs.Name, str] = experiments or {}
+        starts = {name: each.creation(into.get(name)) for name, each in pipelines.items()}
+        made = runs.all_started(self.pipelines, self.client, starts)
+        return {name: self.run(made[name], job=each.job) for name, each in pipelines.items()}
 
     def seen(self, place: str) -> Path:
         """Where on this machine is what pods see there."""
@@ -135,17 +143,18 @@ class TrainingPipeline:
         beside.write_text(str(seconds) if seconds else "")
         beside.rename(self.folder / "pace")
 
-    def start(self, *, experiment: str | None = None, at_once: bool = False) -> TrainingRun:
-        """What "Create run" does; `at_once`: it may be that KFP has not heard yet that the run goes on."""
-        client = self.place.client
-        create = functools.partial(
-            client.create_run_from_pipeline_package,
-            str(self.package),
-            run_name=self.name,
-            experiment_name=experiment,
-        )
-        run = runs.started(self.place.pipelines, client, create, at_once=at_once)
-        return self.place.run(run, job=self.job)
+    def start(self) -> TrainingRun:
+        """What "Create run" does; KFP has heard that the run goes on."""
+        return self.place.start({self.name: self})[self.name]
+
+    def start_at_once(self) -> TrainingRun:
+        """The same, in its first second: KFP may still lose it, see `TrainingRun.is_lost`."""
+        return self.place.run(str(self.creation()().run_id), job=self.job)
+
+    def creation(self, experiment: str | None = None) -> Callable[[], Any]:
+        """What makes a run of it, and returns what KFP says of that."""
+        create, package = self.place.client.create_run_from_pipeline_package, str(self.package)
+        return functools.partial(create, package, run_name=self.name, experiment_name=experiment)
 
 
 class TrainingRun:
@@ -161,9 +170,19 @@ class TrainingRun:
         """As the page has it."""
         return str(runs.told(self.place.client, self.run_id).state)
 
+    def graph(self) -> str:
+        """What the page's graph shows of the training, and of the group that has the exit handler if any."""
+        states = functools.partial(graph.states, self.place.pipelines, self.run_id)
+        found = {task: " ".join(states(task)) for task in (TRAIN, EXIT_HANDLER)}
+        return ", ".join(f"`{task}` {shown}" for task, shown in found.items() if shown)
+
+    def is_lost(self) -> bool:
+        """Whether KFP has lost it, as it may in the first second: docs/known-issues.md."""
+        return runs.is_lost(self.place.pipelines, self.run_id)
+
     def step_pods(self) -> list[Any]:
         """Of all attempts at the training, as long as they are there, the oldest first."""
-        return step_pods(self.place.pipelines, self.run_id, "train")
+        return step_pods(self.place.pipelines, self.run_id, TRAIN)
 
     def step_uids(self) -> set[str]:
         """Of those."""
@@ -176,7 +195,8 @@ class TrainingRun:
     def pods(self) -> dict[str, Any]:
         """The job's own, by the end of their names."""
         mark = f"elasticdl-{self.job}-"
-        named = {pod["metadata"]["name"]: pod for pod in self._of_the_job("pods")}
+        found = self._namespace.get("pods", "-l", f"elasticdl_job_name={self.job}")["items"]
+        named = {pod["metadata"]["name"]: pod for pod in found}
         return {name.removeprefix(mark): pod for name, pod in named.items() if name.startswith(mark)}
 
     def uids(self) -> dict[str, str]:
@@ -185,8 +205,7 @@ class TrainingRun:
 
     def left(self) -> list[str]:
         """All objects of the job; a step's pod is the run's, which keeps it."""
-        found = (f"{each['kind']}/{each['metadata']['name']}" for each in self._of_the_job(KINDS))
-        return sorted(name for name in found if "/elasticdl-" in name)
+        return left_of(self.place.pipelines, self.job)
 
     def living(self) -> list[str]:
         """The job's pods that have not ended."""
@@ -232,7 +251,7 @@ class TrainingRun:
         """Wait until the condition holds; the run must go on meanwhile."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
-            if self._ended():
+            if self.ended():
                 if found := condition():  # it came last
                     break
                 raise AssertionError(f"ended before: {what}\n{self.report()}")
@@ -253,7 +272,7 @@ class TrainingRun:
     def assert_it_goes_on(self) -> None:
         """What is done to a job that has ended shows nothing."""
         assert self.living(), f"the job has ended by itself\n{self.report()}"
-        assert not self._ended(), f"the run has ended by itself\n{self.report()}"
+        assert not self.ended(), f"the run has ended by itself\n{self.report()}"
 
     def until_again(self, but: set[str], pattern: str, seconds: float = SECONDS) -> None:
         """Wait until a pod of the step other than these, by their uids, has written that.
@@ -269,7 +288,11 @@ class TrainingRun:
 
     def ends(self, seconds: float = SECONDS) -> str:
         """Wait for the run's end; its state."""
-        return str(self.until(self._ended, "it ends", seconds))
+        return str(self.until(self.ended, "it ends", seconds))
+
+    def ended(self) -> str:
+        """The state in which it has ended; empty as long as it has not."""
+        return runs.end(self.place.pipelines, self.place.client, self.run_id)
 
     def until_nothing_is_left(self, seconds: float) -> None:
         """Wait for that, whatever becomes of the run."""
@@ -306,7 +329,7 @@ class TrainingRun:
 
     def terminate(self) -> None:
         """What "Terminate" does."""
-        self.place.client.terminate_run(self.run_id)
+        runs.terminate(self.place.pipelines, self.place.client, self.run_id)
 
     def retry(self) -> None:
         """What "Retry" does, when Argo and KFP have done with the run."""
@@ -328,7 +351,7 @@ class TrainingRun:
 
     def delete(self) -> None:
         """What "Delete" does."""
-        self.place.client.delete_run(self.run_id)
+        runs.delete(self.place.client, self.run_id)
 
     def kill_step(self) -> None:
         """kill -9 of the step's Python; the nodes' processes are this machine's."""
@@ -342,12 +365,6 @@ class TrainingRun:
                     os.kill(int(number), signal.SIGKILL)
                     killed += 1
         assert killed, f"no process is the step's\n{self.report()}"
-
-    def _ended(self) -> str:
-        return runs.end(self.place.pipelines, self.place.client, self.run_id)
-
-    def _of_the_job(self, kinds: str) -> list[Any]:
-        return list(self._namespace.get(kinds, "-l", f"elasticdl_job_name={self.job}")["items"])
 
     def _tail(self, pod: str, container: str = "") -> str:
         return self._namespace.tail(pod, container, lines=25)
@@ -371,51 +388,19 @@ def step_pods(pipelines: kfp.Kfp, run_id: str, function: str) -> list[Any]:
     return sorted(steps, key=lambda pod: pod["metadata"]["creationTimestamp"])
 
 
+def left_of(pipelines: kfp.Kfp, job: str) -> list[str]:
+    """All objects of a job; the pod of its step is the run's, which keeps it."""
+    found = pipelines.namespace.get(KINDS, f"--selector=elasticdl_job_name={job}")["items"]
+    return sorted(
+        f"{each['kind']}/{each['metadata']['name']}"
+        for each in found
+        if each["metadata"]["name"].startswith("elasticdl-")
+    )
+
+
 def _words(pod: Any) -> list[str]:
     [main] = [each for each in pod["spec"]["containers"] if each["name"] == "main"]
     return [*main.get("command", []), *main.get("args", [])]
-
-
-@contextmanager
-def granted(pipelines: kfp.Kfp) -> Iterator[None]:
-    """The rights that the docs have a user give to the account of pipelines; taken away again."""
-    objects = [each for name in RIGHTS for each in yaml.safe_load_all((MANIFESTS / name).read_text())]
-    for each in objects:
-        for subject in each.get("subjects", []):
-            subject["name"] = ACCOUNT
-    pipelines.namespace.apply(*objects)
-    try:
-        yield
-    finally:
-        for each in objects:
-            words = ("delete", "--ignore-not-found", each["kind"], each["metadata"]["name"])
-            pipelines.cluster.again(functools.partial(pipelines.namespace.kubectl, *words))
-
-
-@contextmanager
-def shared(pipelines: kfp.Kfp, folder: Path, name: str) -> Iterator[Path]:
-    """A folder with data and models that pods see by the claim of this name."""
-    place = folder / "job"
-    write_data(place / "data")
-    shutil.copytree(ZOO, place / "zoo", ignore=shutil.ignore_patterns("__pycache__"))
-    for each in (place, *folder.parents, folder):
-        if each.stat().st_uid == os.getuid() and not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o011)  # pods are not root
-    place.chmod(0o777)
-    (place / "zoo").chmod(0o777)
-    size, modes = {"storage": "1Gi"}, {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    volume = {"capacity": size, "hostPath": {"path": str(place)}, **modes}
-    bound = {"claimRef": {"namespace": pipelines.namespace.name, "name": name}}
-    wanted = {"resources": {"requests": size}, "volumeName": name, **modes}
-    head = {"apiVersion": "v1", "metadata": {"name": name}}
-    pipelines.cluster.apply({**head, "kind": "PersistentVolume", "spec": volume | bound})
-    try:
-        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
-        pipelines.namespace.apply({**claim, "spec": wanted})
-        yield place
-    finally:
-        pipelines.namespace.kubectl("delete", "persistentvolumeclaim", name, "--wait=false", check=False)
-        pipelines.cluster.kubectl("delete", "persistentvolume", name, "--wait=false", check=False)
 
 
 def recurring_runs(client: Client, recurring: str) -> list[str]:
