@@ -1,10 +1,11 @@
 """Our steps in a pipeline that somebody else has written, on Kubeflow Pipelines: beside plain components, in
 loops and under conditions, with what is set on tasks the ordinary way, cached, and failing.
 
-All runs but the one that finds things cached are started at once.
+All runs but the one that finds things cached are started at once, and that one as soon as they can be.
 """
 
 import functools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,8 +18,9 @@ from kfp.dsl.base_component import BaseComponent
 from elasticdl_components import clean_up, convert, evaluate, train
 from elasticdl_components.store import open_store
 from tests.cluster.kit import kfp, kfp_services
+from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import PIPELINE_SECONDS, started
+from tests.cluster.kubeflow.runs import ENDED, PIPELINE_SECONDS, all_started, started, told
 
 PYTHON = "python:3.11"  # the pipeline says which
 SEEDS = [1, 2]
@@ -27,6 +29,7 @@ SCHEMA = "a:float,b:float,good:int"
 POOL = {"key": "pool", "value": "training", "effect": "NoSchedule"}
 LIMITS = {"cpu": "2", "memory": "3G"}
 JOB = re.compile(r"\bjob (\S+): ParameterServerStrategy")
+UNNAMED = re.compile(r"train-[0-9a-f]{10}")
 KEPT = re.compile(rf"its report is kept: s3://{kfp_services.BUCKET}/(\S+)")
 
 GAUGE = """
@@ -127,38 +130,57 @@ def with_models(task: PipelineTask) -> PipelineTask:
     return task
 
 
+def converted_from(image: str, rows: int) -> PipelineTask:
+    measured = measure(rows=rows).set_container_image(image).outputs["table"]
+    return convert(format="csv", source_dataset=measured, schema=SCHEMA, split="train=0.8,test=0.2")
+
+
+def trained_on(data: Any, **given: Any) -> PipelineTask:
+    task = train(
+        model_zoo="/models",
+        model_def="gauge.custom_model",
+        training_dataset=data,
+        training_split="train",
+        validation_split="test",
+        minibatch_size=16,
+        num_epochs=3,
+        num_workers=1,
+        **given,
+    )
+    return with_models(task)
+
+
 def stranger(image: str) -> BaseComponent:
-    """Trains once for each seed, and judges what is good enough."""
+    """Trains once for each seed, and judges what is good enough; and once without a name for the job."""
 
     @dsl.pipeline(name="stranger")
     def pipeline(rows: int = ROWS):
         run = dsl.PIPELINE_JOB_ID_PLACEHOLDER
         with dsl.ExitHandler(end_them(run=run)):
-            measured = measure(rows=rows).set_container_image(image).outputs["table"]
-            split = "train=0.8,test=0.2"
-            converted = convert(format="csv", source_dataset=measured, schema=SCHEMA, split=split)
-            data = converted.set_cpu_limit("1").set_memory_limit("2G").outputs["dataset"]
+            converted = converted_from(image, rows).set_cpu_limit("1").set_memory_limit("2G")
+            data = converted.outputs["dataset"]
             with dsl.ParallelFor(SEEDS) as seed:
                 name = name_of(run=run, seed=seed).set_container_image(image).output
-                trained = train(
-                    job_name=name,
-                    seed=seed,
-                    model_zoo="/models",
-                    model_def="gauge.custom_model",
-                    training_dataset=data,
-                    training_split="train",
-                    validation_split="test",
-                    minibatch_size=16,
-                    num_epochs=3,
-                    num_workers=1,
-                )
-                in_the_pool(with_models(trained)).set_retry(2)
+                trained = trained_on(data, job_name=name, seed=seed)
+                in_the_pool(trained).set_retry(2)
                 best = trained.outputs["best_metric"]
                 with dsl.If(best > 0.6):
                     with_models(evaluate(model=trained.outputs["model"], dataset=data, split="test"))
                 with dsl.Else():
                     complain(found=best).set_container_image(image)
             compare(found=dsl.Collected(best)).set_container_image(image)
+            trained_on(data)
+
+    return pipeline
+
+
+def stranger_again(image: str) -> BaseComponent:
+    """What is left of it another day: of the same name, by which KFP looks for what it has done before."""
+
+    @dsl.pipeline(name="stranger")
+    def pipeline(rows: int = ROWS):
+        data = converted_from(image, rows).outputs["dataset"]
+        with_models(evaluate(model=trained_on(data).outputs["model"], dataset=data, split="test"))
 
     return pipeline
 
@@ -236,15 +258,14 @@ def runs(pipelines: kfp.Kfp, plain_image: str, pool: str, models: None) -> Runs:
     """The run of each of these pipelines, just started."""
     with connected(pipelines) as client:
         create = client.create_run_from_pipeline_func
-        return {
-            each: started(pipelines, client, functools.partial(create, each(plain_image)))
-            for each in (stranger, absent_model, broken_loss)
-        }
+        written = (stranger, absent_model, broken_loss)
+        starts = {each: functools.partial(create, each(plain_image)) for each in written}
+        return all_started(pipelines, client, starts)
 
 
-def jobs(run: Ended) -> set[str]:
-    """The names of the jobs that a run's trainings were, by their logs."""
-    said = ["\n".join(run.said(pod)) for pod in run.pods("train")]
+def jobs(run: Ended, task: str = "train") -> set[str]:
+    """The names of the jobs that a task's trainings were, by their logs."""
+    said = ["\n".join(run.said(pod)) for pod in run.pods(task)]
     return {found[1] for found in map(JOB.search, said) if found}
 
 
@@ -259,28 +280,54 @@ def last_words(pod: Any) -> str:
     return str(ends["main"]["terminated"].get("message", ""))
 
 
-def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline_and_training_is_never_cached(
-    pipelines: kfp.Kfp, client: Client, plain_image: str, pool: str, runs: Runs
-) -> None:
-    first = Ended.of(pipelines, client, runs[stranger], PIPELINE_SECONDS)
-    assert first.state == "SUCCEEDED", first.report()
-    assert_each_seed_was_trained_and_judged(first)
-    [compared] = first.artifacts("compare", "system.Metrics")
-    assert compared.figures["trainings"] == len(SEEDS)
-    assert compared.figures["worst"] > 0.6
-    assert_pods_are_as_asked(first, pool)
+def inputs(pod: Any) -> Any:
+    """What KFP gives to the step in it."""
+    words = [*main(pod)["command"], *main(pod).get("args", [])]
+    return json.loads(words[words.index("--executor_input") + 1])["inputs"]
 
-    create = functools.partial(client.create_run_from_pipeline_func, stranger(plain_image))
+
+def test_training_is_never_cached_whatever_its_inputs_and_what_is_before_it_is(
+    pipelines: kfp.Kfp, client: Client, plain_image: str, runs: Runs
+) -> None:
+    """The second run begins when the first has what it needs, while that goes on."""
+    number = runs[stranger]
+
+    def is_trained() -> bool:
+        first = Ended(pipelines, number, told(client, number))
+        assert first.state not in ENDED - {"SUCCEEDED"}, first.report()
+        return first.states("train-2") == ["SUCCEEDED"]
+
+    until(is_trained, what="the first run has trained without a name", seconds=PIPELINE_SECONDS)
+    create = functools.partial(client.create_run_from_pipeline_func, stranger_again(plain_image))
     again = Ended.of(pipelines, client, started(pipelines, client, create), PIPELINE_SECONDS)
     assert again.state == "SUCCEEDED", again.report()
-    assert_each_seed_was_trained_and_judged(again)
+    first = Ended(pipelines, number, told(client, number))
     for task in ("measure", "convert"):
         assert first.pods(task)
         assert not again.pods(task)
         assert again.states(task) == ["SUCCEEDED"]
         assert again.is_cached(task)
         assert not first.is_cached(task)
-    assert jobs(first).isdisjoint(jobs(again))
+    [pod], [trained_again] = first.pods("train-2"), again.pods("train")
+    assert inputs(pod) == inputs(trained_again)
+    assert not again.is_cached("train")
+    [job], [other_job] = jobs(first, "train-2"), jobs(again)
+    assert job != other_job
+    assert UNNAMED.fullmatch(job)
+    assert UNNAMED.fullmatch(other_job)
+    assert len(again.artifacts("evaluate", "system.HTML")) == 1
+
+
+def test_our_steps_do_what_they_are_told_in_a_strangers_pipeline(
+    pipelines: kfp.Kfp, client: Client, pool: str, runs: Runs
+) -> None:
+    run = Ended.of(pipelines, client, runs[stranger], PIPELINE_SECONDS)
+    assert run.state == "SUCCEEDED", run.report()
+    assert_each_seed_was_trained_and_judged(run)
+    [compared] = run.artifacts("compare", "system.Metrics")
+    assert compared.figures["trainings"] == len(SEEDS)
+    assert compared.figures["worst"] > 0.6
+    assert_pods_are_as_asked(run, pool)
 
 
 def assert_each_seed_was_trained_and_judged(run: Ended) -> None:
