@@ -1,29 +1,41 @@
 """What `docs/known-issues.md` says of Kubeflow Pipelines, by pipelines that have nothing of ours.
 
-All runs are started at once, and each test waits for its own. Once one of these tests fails, a line of the
-page can go.
+And what our training step says where it has no rights but those that KFP gives it: no others are given here.
+All runs are started at once, and each test waits for its own. Once one that says `kfp_itself` fails, a line
+of the page can go.
 """
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from kfp import Client, dsl
+from kfp import Client, dsl, kubernetes
 from kfp.dsl.base_component import BaseComponent
 
+from components import train
+from components.image import IMAGE
+from elastic_runtime.steps.job_name import job_name
 from tests.cluster.kit import kfp, kfp_services, kit
+from tests.cluster.kit.cluster import PATIENCE_SECONDS
 from tests.cluster.kit.commands import until
 from tests.cluster.kit.site import Site
+from tests.cluster.kubeflow import graph
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import SECONDS, ends, pods, retry, started
-from tests.cluster.kubeflow.trainings import step_pods
+from tests.cluster.kubeflow.runs import SECONDS, all_started, pods, retry, terminate
+from tests.cluster.kubeflow.surroundings import by_token
+from tests.cluster.kubeflow.trainings import EXIT_HANDLER, left_of, step_pods
 from tests.cluster.test_kit_down import left, traces
 
 PYTHON = "python:3.11"  # the pipeline says which
+MENDED = "mended"
+"""The config map that is not there at first."""
+ASK = "from kfp import Client; Client()"
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
@@ -73,8 +85,26 @@ def tell(
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
-def fail():
-    raise SystemExit("as it always does")
+def put_elsewhere(numbers: dsl.Output[dsl.Dataset]):
+    numbers.uri = "s3://elsewhere/numbers"
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def begin(half: dsl.Output[dsl.Dataset]) -> str:
+    import os
+
+    with open(half.path, "w") as file:
+        file.write("one half")
+    if not os.path.exists("/mended/now"):
+        raise SystemExit("what is missing is the other half")
+    return "mended"
+
+
+@dsl.component(base_image=PYTHON, install_kfp_package=False)
+def wait():
+    import time
+
+    time.sleep(3600)
 
 
 @dsl.component(base_image=PYTHON, install_kfp_package=False)
@@ -105,12 +135,42 @@ def what_is_told(image: str) -> None:
     told.set_memory_limit("256M")
 
 
-def failing(image: str) -> None:
+def out_of_place(image: str) -> None:
+    put_elsewhere().set_container_image(image)
+
+
+def mended_later(image: str) -> None:
     with dsl.ExitHandler(at_the_end().set_container_image(image)):
-        fail().set_container_image(image)
+        begun = begin().set_container_image(image)
+        kubernetes.use_config_map_as_volume(begun, MENDED, "/mended", optional=True)
+        with dsl.If(begun.outputs["Output"] == "mended"):
+            say(text="both halves").set_container_image(image)
 
 
-PIPELINES = (one_artifact_twice, under_optional, item_in_a_text, what_is_told, failing)
+def endless(image: str) -> None:
+    with dsl.ExitHandler(at_the_end().set_container_image(image)):
+        wait().set_container_image(image)
+
+
+PIPELINES = (
+    one_artifact_twice,
+    under_optional,
+    item_in_a_text,
+    what_is_told,
+    out_of_place,
+    mended_later,
+    endless,
+)
+
+
+def without_rights(_: str) -> None:
+    train(
+        job_name=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        image_name=IMAGE,
+        model_zoo="/model_zoo",
+        model_def="mnist.mnist_functional_api.custom_model",
+        training_data="s3://never-asked-for",
+    )
 
 
 def pipeline(steps: Callable[[str], None], image: str) -> BaseComponent:
@@ -123,14 +183,33 @@ def pipeline(steps: Callable[[str], None], image: str) -> BaseComponent:
 
 
 @pytest.fixture(scope="module")
-def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
-    """The run of each of these pipelines, just started."""
+def runs(pipelines: kfp.Kfp, plain_image: str, request: pytest.FixtureRequest) -> Mapping[Any, str]:
+    """The run of each of these pipelines, just started; the image of the last comes while the others run."""
     with connected(pipelines) as client:
         create = functools.partial(client.create_run_from_pipeline_func, enable_caching=False)
-        return {
-            steps: started(pipelines, client, functools.partial(create, pipeline(steps, plain_image)))
-            for steps in PIPELINES
-        }
+
+        def start(*written: Callable[[str], None]) -> dict[Any, str]:
+            starts = {steps: functools.partial(create, pipeline(steps, plain_image)) for steps in written}
+            return all_started(pipelines, client, starts)
+
+        made = start(*PIPELINES)
+        request.getfixturevalue("our_image")
+        return made | start(without_rights)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client_by_token(
+    pipelines: kfp.Kfp, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[subprocess.Popen[str]]:
+    """KFP's client, of somebody who has a token; before all, as it tries five times before it gives up."""
+    environment = by_token(pipelines, tmp_path_factory.mktemp("token"))
+    words = (sys.executable, "-c", ASK)
+    asking = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        yield asking
+    finally:
+        asking.kill()
+        asking.communicate()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +218,7 @@ def runs(pipelines: kfp.Kfp, plain_image: str) -> Mapping[Any, str]:
         (one_artifact_twice, "Given event already exists"),
         (under_optional, "Cannot instantiate typing.Union"),
         (item_in_a_text, "parent DAG does not have input parameter loop-item-param"),
+        (out_of_place, 'URI "s3://elsewhere/numbers" does not have expected bucket prefix'),
     ],
 )
 def test_kfp_itself_fails_what_is_right(
@@ -181,22 +261,65 @@ def test_kfp_itself_has_no_logs_for_its_only_user(
     assert pipelines.namespace.log(name, "main")
 
 
-def test_kfp_itself_runs_no_exit_handler_after_a_retry(
+def test_kfp_itself_does_not_know_its_client_by_a_token(client_by_token: subprocess.Popen[str]) -> None:
+    _, complained = client_by_token.communicate(timeout=PATIENCE_SECONDS)
+    assert complained.endswith("TimeoutError: Failed getting healthz endpoint after 5 attempts.\n")
+
+
+def test_kfp_itself_shows_what_was_terminated_as_running_for_ever(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
-    run = runs[failing]
-    assert ends(pipelines, client, run, SECONDS) == "FAILED"
-    [failed], [ended] = (step_pods(pipelines, run, name) for name in ("fail", "at_the_end"))
-    retry(pipelines, client, run)
+    """In its graph; the run itself it shows as it is."""
+    run = runs[endless]
 
-    def failed_again() -> bool:
-        found = step_pods(pipelines, run, "fail")
-        return any(pod["metadata"]["uid"] != failed["metadata"]["uid"] for pod in found)
+    def waits() -> bool:
+        return any(pod["status"]["phase"] == "Running" for pod in step_pods(pipelines, run, "wait"))
 
-    until(failed_again, what="the step is run again", seconds=SECONDS)
-    assert ends(pipelines, client, run, SECONDS) == "FAILED"
-    [still] = step_pods(pipelines, run, "at_the_end")
-    assert still["metadata"]["uid"] == ended["metadata"]["uid"]
+    until(waits, what="the step waits", seconds=SECONDS)
+    terminate(pipelines, client, run)
+    ended = Ended.of(pipelines, client, run, SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    assert ended.pods("at-the-end")
+    assert ended.graph("wait") == [graph.RUNNING]
+    assert ended.graph(EXIT_HANDLER) == [graph.RUNNING]
+
+
+def test_kfp_itself_keeps_nothing_of_a_step_that_failed_and_the_failure_of_a_group_that_is_mended(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    """And runs no exit handler after a retry: three lines of the page."""
+    ended = Ended.of(pipelines, client, runs[mended_later], SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    [at_the_end] = ended.pods("at-the-end")
+    place = f"v2/artifacts/{mended_later.__name__.replace('_', '-')}/{ended.number}/begin/"
+    assert ended.artifacts("begin") == []
+    assert pipelines.store.keys(place) == []
+
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MENDED}}
+    pipelines.namespace.apply({**head, "data": {"now": ""}})
+    try:
+        retry(pipelines, client, ended.number)
+        ended = Ended.of(pipelines, client, ended.number, SECONDS)
+    finally:
+        pipelines.namespace.kubectl("delete", "configmap", MENDED)
+    assert ended.state == "SUCCEEDED", ended.report()
+    assert ended.pods("say")
+    [made] = ended.artifacts("begin", "system.Dataset")
+    assert made.key in pipelines.store.keys(place)
+    [still] = ended.pods("at-the-end")
+    assert still["metadata"]["uid"] == at_the_end["metadata"]["uid"]
+    assert ended.graph("begin") == [graph.COMPLETE]
+    assert ended.graph(EXIT_HANDLER) == [graph.FAILED]
+
+
+def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    ended = Ended.of(pipelines, client, runs[without_rights], SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    [pod] = ended.pods("train")
+    assert "manifests/elasticdl-rbac.yaml | kubectl apply -n" in "\n".join(ended.said(pod)), ended.report()
+    assert left_of(pipelines, job_name(ended.number)) == []
 
 
 def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others(
