@@ -40,10 +40,12 @@ def run(*command: object, given: str = "", check: bool = True, env: dict[str, st
     return done.stdout
 
 
-def until(condition: Callable[[], bool], *, what: str, seconds: float) -> None:
+def until(
+    condition: Callable[[], bool], *, what: str, seconds: float, every: float = LOOK_EVERY_SECONDS
+) -> None:
     """Returns once `condition` holds; for what nothing tells us of."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise ElasticError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(LOOK_EVERY_SECONDS)
+        time.sleep(every)

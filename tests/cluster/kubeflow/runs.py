@@ -153,7 +153,8 @@ def terminate(pipelines: kfp.Kfp, client: Client, run: str) -> None:
         return told(client, run).state in ENDING or is_lost(pipelines, run)
 
     done(partial(client.terminate_run, run), is_done=is_ending)
-    until(is_ending, what=f"KFP shows that run {run} is ending", seconds=PATIENCE_SECONDS)
+    what = f"KFP shows that run {run} is ending"
+    until(is_ending, what=what, seconds=PATIENCE_SECONDS, every=LOOK)
 
 
 def delete(client: Client, run: str) -> None:
@@ -167,7 +168,7 @@ def retry(pipelines: kfp.Kfp, client: Client, run: str) -> None:
     Too early, Argo forgets the run or KFP deletes its workflow: docs/known-issues.md.
     """
     away = partial(_is_put_away, pipelines, run)
-    until(away, what=f"Argo and KFP have done with run {run}", seconds=SECONDS)
+    until(away, what=f"Argo and KFP have done with run {run}", seconds=SECONDS, every=LOOK)
     done(partial(client._run_api.run_service_retry_run, run), is_done=lambda: not away())
 
 

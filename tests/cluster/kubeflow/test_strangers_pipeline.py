@@ -20,7 +20,7 @@ from elasticdl_components.store import open_store
 from tests.cluster.kit import kfp, kfp_services
 from tests.cluster.kit.commands import until
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import ENDED, PIPELINE_SECONDS, all_started, started, told
+from tests.cluster.kubeflow.runs import ENDED, LOOK_FOR_END, PIPELINE_SECONDS, all_started, started, told
 
 PYTHON = "python:3.11"  # the pipeline says which
 SEEDS = [1, 2]
@@ -297,7 +297,8 @@ def test_training_is_never_cached_whatever_its_inputs_and_what_is_before_it_is(
         assert first.state not in ENDED - {"SUCCEEDED"}, first.report()
         return first.states("train-2") == ["SUCCEEDED"]
 
-    until(is_trained, what="the first run has trained without a name", seconds=PIPELINE_SECONDS)
+    what = "the first run has trained without a name"
+    until(is_trained, what=what, seconds=PIPELINE_SECONDS, every=LOOK_FOR_END)
     create = functools.partial(client.create_run_from_pipeline_func, stranger_again(plain_image))
     again = Ended.of(pipelines, client, started(pipelines, client, create), PIPELINE_SECONDS)
     assert again.state == "SUCCEEDED", again.report()

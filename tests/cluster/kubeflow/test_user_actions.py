@@ -174,7 +174,8 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
         return sum(run.state() != UNHEARD for run in at_once()) >= 2
 
     try:
-        until(are_two_going_on, what="the recurring run has two runs that go on", seconds=SECONDS)
+        what = "the recurring run has two runs that go on"
+        until(are_two_going_on, what=what, seconds=SECONDS, every=LOOK)
     finally:
         answered(functools.partial(client.disable_recurring_run, recurring))
     runs = [first, clone, *at_once()]
