@@ -27,7 +27,7 @@ from tests.cluster.kit.commands import until
 from tests.cluster.kit.site import Site
 from tests.cluster.kubeflow import graph
 from tests.cluster.kubeflow.ended import Ended, connected
-from tests.cluster.kubeflow.runs import SECONDS, all_started, pods, retry, terminate
+from tests.cluster.kubeflow.runs import LOOK, SECONDS, all_started, pods, retry, terminate
 from tests.cluster.kubeflow.surroundings import by_token
 from tests.cluster.kubeflow.trainings import EXIT_HANDLER, left_of, step_pods
 from tests.cluster.test_kit_down import left, traces
@@ -212,6 +212,94 @@ def client_by_token(
         asking.communicate()
 
 
+def names(processes: Iterable[str]) -> set[str]:
+    """Of those that have not ended meanwhile."""
+    found = set[str]()
+    for number in processes:
+        with suppress(OSError):
+            found.add(Path("/proc", number, "comm").read_text().strip())
+    return found
+
+
+@pytest.mark.usefixtures("runs")  # which go on meanwhile
+def test_down_leaves_nothing_of_what_it_stands_on(site: Site) -> None:
+    before = traces(site)
+    kfp_services.install()
+    kfp_services.start(kit.up(site, nodes=1))
+    assert "mariadbd" in names(left(before, site)["processes"])
+    kit.down(site)
+    assert left(before, site) == {}
+
+
+def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others(
+    pipelines: kfp.Kfp,
+) -> None:
+    account = f"--as=system:serviceaccount:{kfp.NAMESPACE}:pipeline-runner"
+
+    def may(*what: str) -> bool:
+        """A cluster that stands still says neither, and is asked again."""
+        said = ""
+
+        def is_said() -> bool:
+            nonlocal said
+            said = pipelines.namespace.kubectl("auth", "can-i", *what, account, check=False)
+            return said in {"yes\n", "no\n"}
+
+        until(is_said, what=f"the cluster says whether the account may {' '.join(what)}", seconds=SECONDS)
+        return said == "yes\n"
+
+    assert may("create", "pods")
+    assert may("get", "configmaps")
+    assert not may("create", "configmaps")
+    assert not may("create", "secrets")
+
+
+def test_kfp_itself_shows_what_was_terminated_as_running_for_ever(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    """In its graph; the run itself it shows as it is."""
+    run = runs[endless]
+
+    def waits() -> bool:
+        return any(pod["status"]["phase"] == "Running" for pod in step_pods(pipelines, run, "wait"))
+
+    until(waits, what="the step waits", seconds=SECONDS, every=LOOK)
+    terminate(pipelines, client, run)
+    ended = Ended.of(pipelines, client, run, SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    assert ended.pods("at-the-end")
+    assert ended.graph("wait") == [graph.RUNNING]
+    assert ended.graph(EXIT_HANDLER) == [graph.RUNNING]
+
+
+def test_kfp_itself_keeps_nothing_of_a_step_that_failed_and_the_failure_of_a_group_that_is_mended(
+    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
+) -> None:
+    """And runs no exit handler after a retry: three lines of the page."""
+    ended = Ended.of(pipelines, client, runs[mended_later], SECONDS)
+    assert ended.state == "FAILED", ended.report()
+    [at_the_end] = ended.pods("at-the-end")
+    place = f"v2/artifacts/{mended_later.__name__.replace('_', '-')}/{ended.number}/begin/"
+    assert ended.artifacts("begin") == []
+    assert pipelines.store.keys(place) == []
+
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MENDED}}
+    pipelines.namespace.apply({**head, "data": {"now": ""}})
+    try:
+        retry(pipelines, client, ended.number)
+        ended = Ended.of(pipelines, client, ended.number, SECONDS)
+    finally:
+        pipelines.namespace.kubectl("delete", "configmap", MENDED)
+    assert ended.state == "SUCCEEDED", ended.report()
+    assert ended.pods("say")
+    [made] = ended.artifacts("begin", "system.Dataset")
+    assert made.key in pipelines.store.keys(place)
+    [still] = ended.pods("at-the-end")
+    assert still["metadata"]["uid"] == at_the_end["metadata"]["uid"]
+    assert ended.graph("begin") == [graph.COMPLETE]
+    assert ended.graph(EXIT_HANDLER) == [graph.FAILED]
+
+
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
@@ -266,52 +354,6 @@ def test_kfp_itself_does_not_know_its_client_by_a_token(client_by_token: subproc
     assert complained.endswith("TimeoutError: Failed getting healthz endpoint after 5 attempts.\n")
 
 
-def test_kfp_itself_shows_what_was_terminated_as_running_for_ever(
-    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
-) -> None:
-    """In its graph; the run itself it shows as it is."""
-    run = runs[endless]
-
-    def waits() -> bool:
-        return any(pod["status"]["phase"] == "Running" for pod in step_pods(pipelines, run, "wait"))
-
-    until(waits, what="the step waits", seconds=SECONDS)
-    terminate(pipelines, client, run)
-    ended = Ended.of(pipelines, client, run, SECONDS)
-    assert ended.state == "FAILED", ended.report()
-    assert ended.pods("at-the-end")
-    assert ended.graph("wait") == [graph.RUNNING]
-    assert ended.graph(EXIT_HANDLER) == [graph.RUNNING]
-
-
-def test_kfp_itself_keeps_nothing_of_a_step_that_failed_and_the_failure_of_a_group_that_is_mended(
-    pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
-) -> None:
-    """And runs no exit handler after a retry: three lines of the page."""
-    ended = Ended.of(pipelines, client, runs[mended_later], SECONDS)
-    assert ended.state == "FAILED", ended.report()
-    [at_the_end] = ended.pods("at-the-end")
-    place = f"v2/artifacts/{mended_later.__name__.replace('_', '-')}/{ended.number}/begin/"
-    assert ended.artifacts("begin") == []
-    assert pipelines.store.keys(place) == []
-
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MENDED}}
-    pipelines.namespace.apply({**head, "data": {"now": ""}})
-    try:
-        retry(pipelines, client, ended.number)
-        ended = Ended.of(pipelines, client, ended.number, SECONDS)
-    finally:
-        pipelines.namespace.kubectl("delete", "configmap", MENDED)
-    assert ended.state == "SUCCEEDED", ended.report()
-    assert ended.pods("say")
-    [made] = ended.artifacts("begin", "system.Dataset")
-    assert made.key in pipelines.store.keys(place)
-    [still] = ended.pods("at-the-end")
-    assert still["metadata"]["uid"] == at_the_end["metadata"]["uid"]
-    assert ended.graph("begin") == [graph.COMPLETE]
-    assert ended.graph(EXIT_HANDLER) == [graph.FAILED]
-
-
 def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
     pipelines: kfp.Kfp, client: Client, runs: Mapping[Any, str]
 ) -> None:
@@ -320,44 +362,3 @@ def test_p12_without_more_rights_than_kfp_gives_the_step_names_what_to_apply(
     [pod] = ended.pods("train")
     assert "manifests/elasticdl-rbac.yaml | kubectl apply -n" in "\n".join(ended.said(pod)), ended.report()
     assert left_of(pipelines, job_name(ended.number)) == []
-
-
-def test_the_account_of_pipelines_has_the_rights_that_kfp_gives_it_and_no_others(
-    pipelines: kfp.Kfp,
-) -> None:
-    account = f"--as=system:serviceaccount:{kfp.NAMESPACE}:pipeline-runner"
-
-    def may(*what: str) -> bool:
-        """A cluster that stands still says neither, and is asked again."""
-        said = ""
-
-        def is_said() -> bool:
-            nonlocal said
-            said = pipelines.namespace.kubectl("auth", "can-i", *what, account, check=False)
-            return said in {"yes\n", "no\n"}
-
-        until(is_said, what=f"the cluster says whether the account may {' '.join(what)}", seconds=SECONDS)
-        return said == "yes\n"
-
-    assert may("create", "pods")
-    assert may("get", "configmaps")
-    assert not may("create", "configmaps")
-    assert not may("create", "secrets")
-
-
-def test_down_leaves_nothing_of_what_it_stands_on(site: Site) -> None:
-    before = traces(site)
-    kfp_services.install()
-    kfp_services.start(kit.up(site, nodes=1))
-    assert "mariadbd" in names(left(before, site)["processes"])
-    kit.down(site)
-    assert left(before, site) == {}
-
-
-def names(processes: Iterable[str]) -> set[str]:
-    """Of those that have not ended meanwhile."""
-    found = set[str]()
-    for number in processes:
-        with suppress(OSError):
-            found.add(Path("/proc", number, "comm").read_text().strip())
-    return found
