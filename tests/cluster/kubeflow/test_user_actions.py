@@ -88,6 +88,26 @@ def begun(place: Workplace) -> dict[str, Begun]:
     return begin(place, pipelines, {ARCHIVED: f"put away {uuid.uuid4().hex[:6]}"})
 
 
+class Refused(NamedTuple):
+    """A run that is given the job of another, and the pods of that, by their uids, before it was made."""
+
+    run: TrainingRun
+    pods_of_the_first: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def refused(begun: dict[str, Begun]) -> Callable[[], Refused]:
+    """Begins it when it is called first, and the other trains."""
+
+    def begin_it() -> Refused:
+        pipeline, first = begun[FIXED]
+        first.until_training()
+        pods = first.uids()
+        return Refused(pipeline.start(), pods)
+
+    return functools.cache(begin_it)
+
+
 @pytest.fixture(scope="module")
 def to_be_terminated(place: Workplace) -> Later:
     """Runs that have got as far as the moments at which users think better of it."""
@@ -149,7 +169,11 @@ def test_a_run_that_failed_begins_anew_when_it_is_retried_mended_or_not(
 
 
 def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
-    place: Workplace, client: Client, begun: dict[str, Begun], table: KubeflowTable
+    place: Workplace,
+    client: Client,
+    begun: dict[str, Begun],
+    refused: Callable[[], Refused],
+    table: KubeflowTable,
 ) -> None:
     """A run, its clone, and two that a recurring run has started one over the other."""
     pipeline, first = begun[SEVERAL]
@@ -201,6 +225,7 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
         )
     ]
     pipeline.pace(0)
+    refused()  # the next test waits for it
     for run, row in zip(runs, rows, strict=True):
         assert run.ends() == "SUCCEEDED", run.report()
         run.assert_each_record_is_done_once()
@@ -209,13 +234,11 @@ def test_runs_of_one_pipeline_at_once_have_each_a_job_of_their_own(
 
 
 def test_two_runs_that_are_given_one_job_do_not_share_it(
-    begun: dict[str, Begun], table: KubeflowTable
+    begun: dict[str, Begun], refused: Callable[[], Refused], table: KubeflowTable
 ) -> None:
     """The second is refused, and neither it nor its clean-up does anything to the first."""
     pipeline, first = begun[FIXED]
-    first.until_training()
-    before = first.uids()
-    second = pipeline.start()
+    second, before = refused()
     first.assert_it_goes_on()
     assert second.ends() == "FAILED", second.report()
     said = f"a job of this name is there already, in {first.workflow()}"
@@ -235,23 +258,25 @@ def test_a_run_that_is_deleted_takes_its_training_with_it_and_an_archived_one_go
     deleted, (kept, archived) = begun[DELETED_RUN].run, begun[ARCHIVED]
     for run in (deleted, archived):
         run.until_training()
-    deleted.assert_it_goes_on()
+    for run in (deleted, archived):
+        run.assert_it_goes_on()
+    row_of_the_archived = table.action("Archive of its experiment, while it trains", archived)
+    experiment = told(client, archived.run_id).experiment_id
+    answered(functools.partial(client.archive_experiment, experiment))
+    assert told(client, archived.run_id).storage_state == "ARCHIVED"
+    archived.assert_it_goes_on()
+    kept.pace(0)
+    to_be_terminated()  # the next test waits for them
+
     row = table.action("Delete, while it trains", deleted)
     deleted.delete()
     row.over(DELETED, "ended", seconds=GONE_SECONDS)
     listed = answered(functools.partial(client.list_runs, page_size=100)).runs
     assert deleted.run_id not in {each.run_id for each in listed}
 
-    archived.assert_it_goes_on()
-    row = table.action("Archive of its experiment, while it trains", archived)
-    experiment = told(client, archived.run_id).experiment_id
-    answered(functools.partial(client.archive_experiment, experiment))
-    assert told(client, archived.run_id).storage_state == "ARCHIVED"
-    kept.pace(0)
-    to_be_terminated()
     assert archived.ends() == "SUCCEEDED", archived.report()
     archived.assert_each_record_is_done_once()
-    row.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)
+    row_of_the_archived.over("SUCCEEDED", "goes on to its end, each record done once", seconds=GONE_SECONDS)
 
 
 def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
@@ -280,7 +305,7 @@ def test_a_run_that_is_terminated_at_any_moment_leaves_nothing(
         run.assert_it_goes_on()
         rows.append(table.action(f"Terminate, {moment}", run))
         run.terminate()
-    without_clean_up()
+    without_clean_up()  # the next test waits for them
     until_all_are_over(rows, "FAILED", "ended")  # so KFP calls what was terminated
     newest = checkpoint.newest(checkpoints)
     assert newest is not None
