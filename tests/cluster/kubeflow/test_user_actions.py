@@ -85,7 +85,10 @@ def begun(place: Workplace) -> dict[str, Begun]:
         DELETED_RUN: place.pipeline(DELETED_RUN),
         ARCHIVED: place.pipeline(ARCHIVED),
     }
-    return begin(place, pipelines, {ARCHIVED: f"put away {uuid.uuid4().hex[:6]}"})
+    made = begin(place, pipelines, {ARCHIVED: f"put away {uuid.uuid4().hex[:6]}"})
+    for name in (MENDED, HOPELESS):  # there is nothing to wait for
+        made[name].pipeline.pace(0)
+    return made
 
 
 class Refused(NamedTuple):
@@ -150,7 +153,6 @@ def test_a_run_that_failed_begins_anew_when_it_is_retried_mended_or_not(
         run.until_nothing_is_left(GONE_SECONDS)
     model = place.seen(MENDED_ZOO) / "tiny.py"
     model.write_text(model.read_text().removesuffix(BROKEN))
-    begun[MENDED].pipeline.pace(0)
     row = table.action("Retry of a run that failed by the model's error, mended since", mended)
     mended.retry()
     failed = hopeless.step_uids()
