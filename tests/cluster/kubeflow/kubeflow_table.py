@@ -57,8 +57,8 @@ time. A process that is killed cannot say why: the line is that of the shell or 
 was for memory, these may be killed with it and the log ends without a word; the pod of the step says
 `OOMKilled`.
 
-A node that is lost is no failure of the step: Argo {argo} makes the pod anew on another node once the cluster
-has given up the old one, whatever `set_retry` says, and the training goes on there.
+A node that is lost need not fail the step: once the cluster has given it up, Argo {argo} notes `pod deleted`
+and makes the pod anew on another node, whatever `set_retry` says, and the training goes on there.
 
 | what befell it | `set_retry` | KFP shows | its graph shows | end of the step's log | again | left |
 |---|---|---|---|---|--:|--:|
