@@ -140,11 +140,12 @@ def out_of_place(image: str) -> None:
 
 
 def mended_later(image: str) -> None:
-    with dsl.ExitHandler(at_the_end().set_container_image(image)):
-        begun = begin().set_container_image(image)
+    end = at_the_end().set_container_image(image).set_caching_options(False)
+    with dsl.ExitHandler(end):  # in a group a run's own word on caching counts for nothing
+        begun = begin().set_container_image(image).set_caching_options(False)
         kubernetes.use_config_map_as_volume(begun, MENDED, "/mended", optional=True)
         with dsl.If(begun.outputs["Output"] == "mended"):
-            say(text="both halves").set_container_image(image)
+            say(text="both halves").set_container_image(image).set_caching_options(False)
 
 
 def endless(image: str) -> None:
