@@ -11,6 +11,7 @@ from elastic_runtime.master.desk import Desk
 from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, EXPORT, FLEET, LISTING, PREDICTION, TRAINING, Job
 from elastic_runtime.master.ledger import Source
+from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.platform.pods import ExitCause, Role, pod_name
 from elastic_runtime.rpc import master_pb2
@@ -49,7 +50,7 @@ class World:
         self.course.versions = SimpleNamespace(
             senders_changed=lambda: None, home=SimpleNamespace(lost=lambda _: None)
         )
-        self.course.members = SimpleNamespace(forget=lambda _: None, tell_workers=lambda _: None)
+        self.course.members = Members()
         self.desk = self.course.desk = Desk(self.job, tell=self.course.tell, durable=self.at_once)
         self.course.tell(FLEET, fleet.Begin(0.0))
 
