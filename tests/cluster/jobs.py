@@ -182,6 +182,10 @@ class ClusterJob:
         if self.run.exists():
             with contextlib.suppress(ElasticError):  # it is being written
                 return read_only(self.run / JOURNAL_FILE)[1]
+        return self.in_the_config_map()
+
+    def in_the_config_map(self) -> list[Any]:
+        """What of the journal is there, since its snapshot."""
         anchor = self.api.get_config_map(anchor_name(self.name))
         return [] if anchor is None else [*replay(rows_of(anchor))[1]]
 

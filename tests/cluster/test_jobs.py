@@ -116,7 +116,7 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
     summary = run / "summary.json"
     job.until(lambda: summary.exists() and json.loads(summary.read_text())["records_done"], "a shard is done")
     job.pace(0.5)  # it shall not end before its master does
-    assert job.accepted() == []  # nothing of the journal is in the ConfigMap
+    assert job.in_the_config_map() == []
     secret = job.api.get_secret("elasticdl-j")
     assert base64.b64decode(secret.data["token"]).decode() != PLACEHOLDER
     before = {name: pod.metadata.uid for name, pod in job.pods().items()}
@@ -186,7 +186,7 @@ def test_a_job_goes_on_by_what_is_corrected_and_with_its_journal_on_a_volume(mak
     job.until_said(r"worker elasticdl-\S+ joined", times=2)
     marks = {name: pod.metadata.labels.get("corrected") for name, pod in job.pods().items()}
     assert marks == dict.fromkeys(marks, "yes")
-    assert job.accepted() == []  # nothing of the journal is in the ConfigMap any more
+    assert job.in_the_config_map() == []
     assert job.job("status").stdout.startswith("job j: running")
     job.pace(0)
     job.assert_right_end()
