@@ -30,7 +30,7 @@ POOL = {"key": "pool", "value": "training", "effect": "NoSchedule"}
 LIMITS = {"cpu": "2", "memory": "3G"}
 JOB = re.compile(r"\bjob (\S+): ParameterServerStrategy")
 UNNAMED = re.compile(r"train-[0-9a-f]{10}")
-KEPT = re.compile(rf"its report is kept: s3://{kfp_services.BUCKET}/(\S+)")
+KEPT = re.compile(rf"its report is kept: minio://{kfp_services.BUCKET}/(\S+)")
 
 GAUGE = """
 import keras
