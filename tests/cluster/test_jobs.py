@@ -99,9 +99,6 @@ def test_a_log_is_followed_to_its_end_though_the_api_server_was_away(make_job, c
 def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_nothing(make_job) -> None:
     """From what the command prints; its journal is on a volume, which one master leaves to the next."""
     job = make_job("--num_workers=1", "--num_epochs=2", "--run_dir=/job/run")
-    run = job.folder / "run"
-    run.mkdir()
-    run.chmod(0o777)
     job.pace(0.05)
     printed = job.again("--dry_run", "-o", "yaml")
     assert printed.returncode == 0, printed.stderr
@@ -113,7 +110,7 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
         "service/elasticdl-j-ps-0 created",
         "pod/elasticdl-j-master created",
     ]
-    summary = run / "summary.json"
+    summary = job.run / "summary.json"
     job.until(lambda: summary.exists() and json.loads(summary.read_text())["records_done"], "a shard is done")
     job.pace(0.5)  # it shall not end before its master does
     assert job.in_the_config_map() == []
@@ -128,7 +125,7 @@ def test_a_job_that_was_applied_by_hand_goes_on_with_another_master_and_leaves_n
     assert owners == ["elasticdl-j"] * 3
     job.namespace.kubectl("delete", "pod", job.pod("master"))
     assert set(job.pods()) == {"ps-0", "worker-0"}
-    with claim(run, "j"):  # as an earlier master would that is cut off, and knows nothing of its end
+    with claim(job.run, "j"):  # as an earlier master would that is cut off, and knows nothing of its end
         again = job.again("--detach")
         assert again.returncode == 0, again.stderr
         job.until(

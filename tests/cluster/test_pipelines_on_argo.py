@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.timeout(1800)]
 PIPELINES = sorted(path for path in (ROOT / "pipelines").glob("[a-z]*.py") if path.stem != "command")
 STOPPED_SECONDS = 240
 KILLS = 5
-PACE = 0.05  # a record: five minutes for both workers, longer than all the kills
+PACE = 0.1  # a record: five minutes for both workers, longer than all the kills
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_p9_a_training_step_killed_five_times_at_random_costs_no_record_and_leav
     seed = int(os.environ.get("ELASTICDL_SEED") or random.SystemRandom().randrange(2**32))
     moments = random.Random(seed)
     run.pace(PACE)
-    run.begin("--engine=argo", "--set=train.num_workers=2")
+    run.begin("--engine=argo", "--set=train.num_workers=2", "--param=num_epochs=1")
     for kill in range(KILLS):
         run.until(lambda attempt=kill: len(run.nodes("train")) > attempt, f"attempt {kill + 1} is made")
         run.until(lambda: phases(run)[-1:] == ["Running"], f"attempt {kill + 1} runs")
@@ -127,8 +127,8 @@ def test_p9_a_training_step_killed_five_times_at_random_costs_no_record_and_leav
     assert run.code() == 0, f"seed {seed}\n{run.said()}\n{run.report()}"
     assert phases(run) == [*["Failed"] * KILLS, "Succeeded"], f"seed {seed}"
     done = dict(re.findall(r"epoch (\d+) of \d+ done: (\d+) records", run.log()))
-    assert done == {"1": "6000", "2": "6000"}, f"seed {seed}\n{run.report()}"
-    assert f"job {run.name} succeeded: 12 000 records in 2 epochs" in run.log()
+    assert done == {"1": "6000"}, f"seed {seed}\n{run.report()}"
+    assert f"job {run.name} succeeded: 6 000 records in 1 epoch" in run.log()
     assert re.search(rf"^train +waiting, .*attempt {KILLS}", run.said(), re.M), run.said()
     run.until_nothing_is_left(STOPPED_SECONDS)
 

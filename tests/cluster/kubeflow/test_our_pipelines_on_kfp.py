@@ -67,14 +67,15 @@ def commands(
     registry = pipelines.cluster.site.registry
     sizes = [f"--set=train.{role}_resource_request={RESOURCES[role]}" for role in ("worker", "ps")]
     sizes += [f"--set=train.{role}_resource_limit={LIMIT}" for role in ("worker", "ps")]
+    once = "--param=num_epochs=1"
     place = [f"--param=repository={registry}/me/digits", f"--param=insecure_registries={registry}"]
     words = {
-        "mnist": ["mnist", f"--param=image_name={our_image}", *sizes],
-        "own_image": ["own_image", f"--param=base_image={registry}/{our_image}", *place, *sizes],
+        "mnist": ["mnist", f"--param=image_name={our_image}", once, *sizes],
+        "own_image": ["own_image", f"--param=base_image={registry}/{our_image}", once, *place, *sizes],
         "as_typed": ["mnist"],
-        "census": ["census", f"--param=image_name={our_image}", *sizes],
-        "cifar10": ["cifar10_allreduce", "--param=num_epochs=1", "--set=train.min_workers=2"],
-        "sweep": ["sweep"],
+        "census": ["census", f"--param=image_name={our_image}", once, *sizes],
+        "cifar10": ["cifar10_allreduce", once, "--set=train.min_workers=2"],
+        "sweep": ["sweep", once],
         "failing": ["mnist", "--set=convert.source=/nowhere"],
     }
     given = dict[str, Command]()
