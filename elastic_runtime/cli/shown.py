@@ -108,16 +108,19 @@ def _show_figures(found: State) -> None:
 
 
 def _show_pods(found: State) -> None:
-    tables.show_table(
-        ("pod", "state", "pid", "started", "relaunched because"),
-        [
-            (
-                pod.name,
-                pod.state,
-                str(pod.pid or "-"),
-                tables.moment(pod.started),
-                pod.relaunched_because or "-",
-            )
-            for pod in found.reply.pods
-        ],
-    )
+    """What they wait for has a column only where one does."""
+    pods = found.reply.pods
+    rows = [
+        (
+            pod.name,
+            pod.state,
+            str(pod.pid or "-"),
+            tables.moment(pod.started),
+            pod.relaunched_because or "-",
+            pod.waits_for or "-",
+        )
+        for pod in pods
+    ]
+    columns = ("pod", "state", "pid", "started", "relaunched because", "waits for")
+    shown = len(columns) if any(pod.waits_for for pod in pods) else len(columns) - 1
+    tables.show_table(columns[:shown], [row[:shown] for row in rows])

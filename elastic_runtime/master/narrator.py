@@ -138,6 +138,8 @@ class Narrator:
             self._record(events.PodRunning(time=now, pod=pod.name, role=pod.role, adopted=adopted))
         elif pod.detail:
             log.info("pod %s waits: %s", pod.name, pod.detail)
+            if known is None or known.state != "pending" or known.detail != pod.detail:
+                self._record(events.PodWaiting(time=now, pod=pod.name, role=pod.role, detail=pod.detail))
 
     def starting(self, start: fleet.StartPod) -> None:
         """A pod is started; what an earlier master began and did not live to see is the same start."""

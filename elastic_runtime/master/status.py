@@ -51,6 +51,7 @@ def _pod(life: PodLife, pids: Mapping[str, int]) -> master_pb2.PodStatus:
         pid=pids.get(life.name, 0),
         started=life.started,
         relaunched_because=life.because,
+        waits_for=life.detail if life.state == "pending" else "",
     )
 
 

@@ -459,7 +459,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PodStatus(_message.Message):
-    __slots__ = ("name", "role", "index", "state", "pid", "started", "relaunched_because")
+    __slots__ = ("name", "role", "index", "state", "pid", "started", "relaunched_because", "waits_for")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -467,6 +467,7 @@ class PodStatus(_message.Message):
     PID_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     RELAUNCHED_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: str
     index: int
@@ -474,7 +475,8 @@ class PodStatus(_message.Message):
     pid: int
     started: float
     relaunched_because: str
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., started: _Optional[float] = ..., relaunched_because: _Optional[str] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., started: _Optional[float] = ..., relaunched_because: _Optional[str] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class Interval(_message.Message):
     __slots__ = ("start", "end")

@@ -376,6 +376,12 @@ def test_a_node_that_says_nothing_and_an_image_that_does_not_exist_are_given_up(
     table.over(job)
 
 
+def pods_told(job: ClusterJob) -> list[dict[str, str]]:
+    """By `elasticdl job pods`."""
+    told: list[dict[str, str]] = json.loads(job.job("pods", "--json").stdout)
+    return told
+
+
 def test_a_request_that_fits_nowhere_waits_and_goes_on_when_a_node_comes_back(
     make_job, cluster, table
 ) -> None:
@@ -390,6 +396,8 @@ def test_a_request_that_fits_nowhere_waits_and_goes_on_when_a_node_comes_back(
             row.said = job.until_said(
                 r"pod elasticdl-j-worker-0 waits: no node can take it: .*Insufficient cpu"
             )
+            [worker] = [each for each in pods_told(job) if each["role"] == "worker"]
+            assert worker["waits_for"].startswith("no node can take it"), worker
         row.cured()
         job.until_said(r"worker elasticdl-j-worker-0 joined")
         assert job.node_of("worker-0") == third

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Run, write_data
-
-MakeRun = Callable[..., Run]
+from harness import MakeRun, Run, write_data
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ ANSWER_SECONDS = 60.0
 """A master that is only slow shall not be taken for one that is gone, whose files tell what was before."""
 LOOK = 0.05
 _TEMPORARY = re.compile(r"\..+|.*\.(tmp|unfinished)")
+MakeRun = Callable[..., "Run"]
 
 
 def write_data(folder: Path, records: int = 1200, files: int = 3, *, odd: int | None = None) -> Path:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MakeRun
-from harness import write_data
+from harness import MakeRun, write_data
 
 from elastic_runtime.observe import events
 

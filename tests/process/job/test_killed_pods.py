@@ -8,8 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import MakeRun
-from harness import Run
+from harness import MakeRun, Run
 
 from elastic_runtime.observe import events
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from conftest import MakeRun
+from harness import MakeRun
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import MakeRun
+from harness import MakeRun
 
 from elastic_runtime.observe import events
 

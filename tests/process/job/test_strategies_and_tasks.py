@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import MakeRun
-from harness import Run
+from harness import MakeRun, Run
 
 from elastic_runtime.observe import events
 

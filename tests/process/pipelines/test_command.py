@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import without_engine
 
 from elastic_runtime.steps.clean_up import clean_up
+from tests.process.pipelines.step_run import without_engine
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import without_engine
 
 from tests.process.job.harness import ZOO
+from tests.process.pipelines.step_run import without_engine
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

@@ -9,10 +9,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import MakeStep, StepRun
 
 from elastic_runtime.steps.clean_up import clean_up
 from tests.process.job.harness import write_data
+from tests.process.pipelines.step_run import MakeStep, StepRun
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

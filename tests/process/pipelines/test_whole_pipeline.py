@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import without_engine
 
 from tests import took
+from tests.process.pipelines.step_run import without_engine
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(900)]
 

@@ -80,6 +80,7 @@ def test_a_job_tells_the_same_from_its_master_and_from_its_files(folder, tell, i
         "pid": 9,
         "started": 2.5,
         "relaunched_because": "preempted",
+        "waits_for": "",
     }
 
     _, out, _ = tell("ledger", "mnist", "--json")
@@ -88,6 +89,18 @@ def test_a_job_tells_the_same_from_its_master_and_from_its_files(folder, tell, i
 
     _, out, _ = tell("list", "--json")
     assert [(job["job"], job["status"]) for job in json.loads(out)] == [("mnist", "running")]
+
+
+def test_what_a_pod_waits_for_is_told_where_one_waits(folder, tell):
+    status = type(STATUS)()
+    status.CopyFrom(STATUS)
+    died(folder, status)
+    assert "waits for" not in tell("pods", "mnist")[1]
+    status.pods.add(name="elasticdl-mnist-worker-4", role="worker", state="pending", waits_for="no room")
+    died(folder, status)
+    heading, *rows = [line.split() for line in tell("pods", "mnist")[1].splitlines() if line.split()]
+    assert heading[-2:] == ["waits", "for"]
+    assert [row[-1] for row in rows[1:]] == ["-", "-", "room"]
 
 
 def test_epochs_that_are_like_the_complete_one_are_shown_like_it(folder, tell):

@@ -7,7 +7,7 @@ from elastic_runtime.master.evaluation import Evaluation
 from elastic_runtime.master.job import EVALUATION, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.narrator import Narrator
-from elastic_runtime.observe import events
+from elastic_runtime.observe import events, words
 from elastic_runtime.observe.summary import read_summary
 from elastic_runtime.platform.pods import ExitCause, Phase, Pod, Role
 from elastic_runtime.spec.job import JobSpec
@@ -33,6 +33,18 @@ def test_a_start_that_the_next_master_asks_for_again_is_one_start(tmp_path):
     assert relaunches(tmp_path) == 1
     narrator.starting(start)
     assert relaunches(tmp_path) == 2, "the name is used again"
+
+
+def test_what_a_pod_waits_for_is_said_as_long_as_it_does(tmp_path):
+    waiting = Pod("w-1", Role.WORKER, 0, Phase.PENDING, 0.0, detail="no node can take it")
+    for _ in range(2):
+        narrator = a_narrator(tmp_path)
+        narrator.starting(fleet.StartPod("w-1", Role.WORKER, 0))
+        narrator.pod(waiting, False)
+        assert words.fate(narrator.standing.history.life("w-1")) == "waiting: no node can take it"
+    narrator.pod(Pod("w-1", Role.WORKER, 0, Phase.RUNNING, 0.0, pid=1), False)
+    assert words.fate(narrator.standing.history.life("w-1")) == "running"
+    assert [kind(e) for e in events.read_events(tmp_path / events.FILE_NAME)].count("PodWaiting") == 1
 
 
 def test_an_end_that_two_masters_tell_is_one_end(tmp_path):

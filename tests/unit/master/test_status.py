@@ -5,6 +5,7 @@ from elastic_runtime.master import ledger
 from elastic_runtime.master.job import TRAINING, Job
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.status import describe
+from elastic_runtime.observe import events
 from elastic_runtime.observe.history import History
 from elastic_runtime.spec.job import JobSpec
 
@@ -44,3 +45,17 @@ def test_every_epoch_can_be_told_from_it(tmp_path):
         done = {s.source: [(i.start, i.end) for i in s.done] for s in epoch.sources}
         assert done == job.main.done_intervals(number)
         assert {s.source: s.records for s in epoch.sources} == {"a": 20, "b": 20}
+
+
+def test_what_a_pod_waits_for_is_told_until_it_runs(tmp_path):
+    history, w = History(), {"pod": "w", "role": "worker"}
+    job = a_job(tmp_path, 0)
+
+    def told_after(event):
+        history.add(event)
+        reply = describe(job, history, pids={}, status="running", pace=0.0, loss=None)
+        return [(pod.state, pod.waits_for) for pod in reply.pods]
+
+    assert told_after(events.PodStarted(time=1.0, **w)) == [("pending", "")]
+    assert told_after(events.PodWaiting(time=2.0, detail="no room", **w)) == [("pending", "no room")]
+    assert told_after(events.PodRunning(time=3.0, **w)) == [("running", "")]
