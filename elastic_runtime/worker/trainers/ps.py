@@ -100,7 +100,7 @@ class PSTrainer:
         self._version = -1
         with _passing_refusals():
             self._client_now.join(self._flat.layout, self._config)
-            self._pulled = self._client_now.pull(self._weights, self._state)
+        self._pulled = self._fetch()
         self._flat.assign(self._weights, self._state)
 
     def abandon(self) -> None:
@@ -190,13 +190,19 @@ class PSTrainer:
         )
 
     def _pull(self, min_version: int) -> None:
-        with _passing_refusals():
-            version = self._client_now.pull(
-                self._weights, self._state, have_version=self._pulled, min_version=min_version
-            )
+        version = self._fetch(have_version=self._pulled, min_version=min_version)
         if version != self._pulled:
             self._pulled = version
             self._flat.assign(self._weights, self._state)
+
+    def _fetch(self, **what: int) -> int:
+        """Fill the buffers. One that broke off leaves a mixture there: the copy is in the variables still."""
+        try:
+            with _passing_refusals():
+                return self._client_now.pull(self._weights, self._state, **what)
+        except ElasticError:
+            self._weights, self._state = self._flat.read()
+            raise
 
     def _compute(self, batch: Any) -> _Pending:
         try:

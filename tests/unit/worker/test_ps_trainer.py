@@ -115,3 +115,16 @@ def test_first_values_of_the_chosen_worker_are_version_0(trainer_of):
         one.upload(at, 1)
         other.connect(at, 1)
         assert (shards[0].store.version, other.copy_version) == (0, 0)
+
+
+def test_copy_that_a_pull_broke_off_is_whole_when_it_is_uploaded(copy_of):
+    trainer = copy_of(7)
+    with servers(2) as (shards, at):
+        give(trainer, 4, at, era=2)
+        shards[1].end()
+        trainer._open(at, 2)
+        with pytest.raises(PSUnavailable):
+            trainer._pull(0)
+    with servers(2) as (shards, at):
+        trainer.upload(at, 3)
+        assert (held(shards), shards[0].store.version) == ([[7], [7]], 7)
