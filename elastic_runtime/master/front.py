@@ -245,12 +245,14 @@ class Front:
     async def copy(self, request: master_pb2.CopyRequest) -> bool:
         """Whether this worker's copy of the model is used."""
         home = self._versions.home
-        return isinstance(home, ServedHome) and await home.copies.offered(request.member, request.version)
+        if not isinstance(home, ServedHome):
+            return False
+        return await home.copies.offered(request.member, request.version, request.era)
 
     async def uploaded(self, request: master_pb2.UploadedRequest) -> None:
         """The chosen copy is there."""
         if isinstance(self._versions.home, ServedHome):
-            self._versions.home.copies.uploaded(request.error)
+            self._versions.home.copies.uploaded(request.member, request.era, request.error)
 
     async def world(self, request: master_pb2.WorldRequest) -> master_pb2.WorldReply:
         """This worker's place in the next world; none if there is nothing left to do."""

@@ -109,18 +109,18 @@ class PSClient:
 
         `seed` makes the first values of rows of `tables`.
         """
-        specs = [wire.TableSpec(**dataclasses.asdict(table)) for table in tables]
-        self._dimensions = {table.name: table.dimension for table in tables}
-        request = wire.InitializeRequest(
-            layout=layout.to_json(),
-            optimizer=json.dumps(dict(optimizer)),
-            version=version,
-            era=self.era,
-            seed=seed,
-            tables=specs,
-        )
+        request = self._told(layout, optimizer, tables)
+        request.version, request.seed = version, seed
         replies = self._all(lambda server: server.initialize(request, weights, state))
         return InitializeResult(any(reply.already for reply in replies), replies[0].version)
+
+    def join(
+        self, layout: Layout, optimizer: Mapping[str, object], *, tables: Sequence[TableSpec] = ()
+    ) -> None:
+        """Take part in the training of the model that all servers hold, which must be like this worker's."""
+        request, nothing = self._told(layout, optimizer, tables), np.empty(0, np.float32)
+        request.join = True
+        self._all(lambda server: server.initialize(request, nothing, nothing))
 
     def pull(
         self,
@@ -243,6 +243,18 @@ class PSClient:
     def status(self) -> list[wire.PSStatusReply]:
         """What each server holds."""
         return self._all(lambda server: server.status())
+
+    def _told(
+        self, layout: Layout, optimizer: Mapping[str, object], tables: Sequence[TableSpec]
+    ) -> wire.InitializeRequest:
+        """This worker's model without its values."""
+        self._dimensions = {table.name: table.dimension for table in tables}
+        return wire.InitializeRequest(
+            layout=layout.to_json(),
+            optimizer=json.dumps(dict(optimizer)),
+            era=self.era,
+            tables=[wire.TableSpec(**dataclasses.asdict(table)) for table in tables],
+        )
 
     def _catch_up(
         self,

@@ -55,11 +55,14 @@ class ParameterData:
         self._shard = shard
 
     def initialize(self, requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
-        """A worker brings the model."""
+        """A worker brings the model, or joins those that train the one held here."""
         try:
-            request = _parse(wire.InitializeRequest, next(requests, b""))
+            request, fresh = _parse(wire.InitializeRequest, next(requests, b"")), False
             model = self._model(request, requests)
-            fresh = self._shard.initialize(model, version=request.version, era=request.era)
+            if request.join:
+                self._shard.join(model, era=request.era)
+            else:
+                fresh = self._shard.initialize(model, version=request.version, era=request.era)
         except (ElasticError, Refused, MemoryError) as error:
             no = refusal(error)
             return wire.InitializeReply(verdict=no.verdict, reason=no.reason).SerializeToString()
@@ -129,7 +132,7 @@ class ParameterData:
             raise Refused(Verdict.MISFIT, f"malformed: {error!r}") from None
         buffers = []
         for count in (layout.weight_count, layout.state_count):
-            place = self._shard.part_of(count)
+            place = self._shard.part_of(0 if request.join else count)
             buffers.append(_joined(_chunks(chunks, place.stop - place.start)))
         _require_end(chunks)
         specs = [

@@ -67,6 +67,13 @@ class Shard:
             log.info("initialised: %d values, version %d, era %d", model.weights.size, version, era)
             return True
 
+    def join(self, model: Model, *, era: int) -> None:
+        """A worker is about to train the model held here, which must be like its own but for the values."""
+        with self._changed:
+            held = self._require_model()
+            self._require_era(era)
+            self._require_alike(held, model)
+
     def push(self, push: Push) -> Outcome:
         """Take a push and answer when its version is applied."""
         with self._changed:

@@ -24,53 +24,53 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65lastic_runtime/rpc/ps.proto\x12\x0c\x65lasticdl.v1\"P\n\tTableSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\x05\x12\x13\n\x0binitializer\x18\x03 \x01(\t\x12\r\n\x05scale\x18\x04 \x01(\x01\"\xa9\x01\n\x11InitializeRequest\x12\x0e\n\x06layout\x18\x01 \x01(\t\x12\x11\n\toptimizer\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05parts\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x06 \x01(\x03\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x12\'\n\x06tables\x18\x08 \x03(\x0b\x32\x17.elasticdl.v1.TableSpec\"k\n\x0fInitializeReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07\x61lready\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\"$\n\x04Rows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\")\n\x05Merge\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\xba\x01\n\x0bPushRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\"\n\x05merge\x18\x07 \x01(\x0b\x32\x13.elasticdl.v1.Merge\x12 \n\x04rows\x18\x08 \x03(\x0b\x32\x12.elasticdl.v1.Rows\"g\n\tPushReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x91\x01\n\x0bPullRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\x14\n\x0chave_version\x18\x02 \x01(\x03\x12\x13\n\x0bmin_version\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\x12\x14\n\x0cwait_seconds\x18\x05 \x01(\x01\x12\"\n\x05merge\x18\x06 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x8b\x01\n\tPullReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tunchanged\x18\x04 \x01(\x08\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"N\n\x0fPullRowsRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\r\n\x05table\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\"G\n\rPullRowsReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\"?\n\x0bSaveRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\x03\x12\x11\n\tdirectory\x18\x02 \x01(\t\x12\x0b\n\x03\x65ra\x18\x03 \x01(\x03\"0\n\x0eRestoreRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"S\n\x0fSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"3\n\x13\x44ropSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"8\n\x11SetSendersRequest\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\x88\x01\n\x0c\x43ontrolReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x11\n\x0fPSStatusRequest\"\xb7\x01\n\rPSStatusReply\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05parts\x18\x02 \x01(\x05\x12\x13\n\x0binitialised\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x03\x12\r\n\x05stale\x18\x08 \x01(\x03\x12\x11\n\tnonfinite\x18\t \x01(\x03\x12\x11\n\tsnapshots\x18\n \x03(\x03*\xb2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x01\x12\t\n\x05STALE\x10\x02\x12\r\n\tWRONG_ERA\x10\x03\x12\x13\n\x0fNOT_INITIALISED\x10\x04\x12\n\n\x06MISFIT\x10\x05\x12\r\n\tNONFINITE\x10\x06\x12\r\n\tTIMED_OUT\x10\x07\x12\x0f\n\x0bNO_SNAPSHOT\x10\x08\x12\n\n\x06\x45NDING\x10\t\x12\n\n\x06\x46\x41ILED\x10\n2\xbc\x03\n\x0fParameterServer\x12=\n\x04Save\x12\x19.elasticdl.v1.SaveRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x43\n\x07Restore\x12\x1c.elasticdl.v1.RestoreRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x45\n\x08Snapshot\x12\x1d.elasticdl.v1.SnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12M\n\x0c\x44ropSnapshot\x12!.elasticdl.v1.DropSnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12I\n\nSetSenders\x12\x1f.elasticdl.v1.SetSendersRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x44\n\x06Status\x12\x1d.elasticdl.v1.PSStatusRequest\x1a\x1b.elasticdl.v1.PSStatusReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65lastic_runtime/rpc/ps.proto\x12\x0c\x65lasticdl.v1\"P\n\tTableSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdimension\x18\x02 \x01(\x05\x12\x13\n\x0binitializer\x18\x03 \x01(\t\x12\r\n\x05scale\x18\x04 \x01(\x01\"\xb7\x01\n\x11InitializeRequest\x12\x0e\n\x06layout\x18\x01 \x01(\t\x12\x11\n\toptimizer\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05parts\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x06 \x01(\x03\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x12\'\n\x06tables\x18\x08 \x03(\x0b\x32\x17.elasticdl.v1.TableSpec\x12\x0c\n\x04join\x18\t \x01(\x08\"k\n\x0fInitializeReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07\x61lready\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\"$\n\x04Rows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\")\n\x05Merge\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\xba\x01\n\x0bPushRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\x03\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\"\n\x05merge\x18\x07 \x01(\x0b\x32\x13.elasticdl.v1.Merge\x12 \n\x04rows\x18\x08 \x03(\x0b\x32\x12.elasticdl.v1.Rows\"g\n\tPushReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x91\x01\n\x0bPullRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\x14\n\x0chave_version\x18\x02 \x01(\x03\x12\x13\n\x0bmin_version\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\x12\x14\n\x0cwait_seconds\x18\x05 \x01(\x01\x12\"\n\x05merge\x18\x06 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x8b\x01\n\tPullReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x11\n\tunchanged\x18\x04 \x01(\x08\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"N\n\x0fPullRowsRequest\x12\x0b\n\x03\x65ra\x18\x01 \x01(\x03\x12\r\n\x05table\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\x03\"G\n\rPullRowsReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\"?\n\x0bSaveRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\x03\x12\x11\n\tdirectory\x18\x02 \x01(\t\x12\x0b\n\x03\x65ra\x18\x03 \x01(\x03\"0\n\x0eRestoreRequest\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"S\n\x0fSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\x12\"\n\x05merge\x18\x03 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"3\n\x13\x44ropSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x02 \x01(\x03\"8\n\x11SetSendersRequest\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x0f\n\x07workers\x18\x02 \x03(\t\"\x88\x01\n\x0c\x43ontrolReply\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.elasticdl.v1.Verdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x04 \x01(\x03\x12\"\n\x05merge\x18\x05 \x01(\x0b\x32\x13.elasticdl.v1.Merge\"\x11\n\x0fPSStatusRequest\"\xb7\x01\n\rPSStatusReply\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05parts\x18\x02 \x01(\x05\x12\x13\n\x0binitialised\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x0b\n\x03\x65ra\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x03\x12\r\n\x05stale\x18\x08 \x01(\x03\x12\x11\n\tnonfinite\x18\t \x01(\x03\x12\x11\n\tsnapshots\x18\n \x03(\x03*\xb2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x01\x12\t\n\x05STALE\x10\x02\x12\r\n\tWRONG_ERA\x10\x03\x12\x13\n\x0fNOT_INITIALISED\x10\x04\x12\n\n\x06MISFIT\x10\x05\x12\r\n\tNONFINITE\x10\x06\x12\r\n\tTIMED_OUT\x10\x07\x12\x0f\n\x0bNO_SNAPSHOT\x10\x08\x12\n\n\x06\x45NDING\x10\t\x12\n\n\x06\x46\x41ILED\x10\n2\xbc\x03\n\x0fParameterServer\x12=\n\x04Save\x12\x19.elasticdl.v1.SaveRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x43\n\x07Restore\x12\x1c.elasticdl.v1.RestoreRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x45\n\x08Snapshot\x12\x1d.elasticdl.v1.SnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12M\n\x0c\x44ropSnapshot\x12!.elasticdl.v1.DropSnapshotRequest\x1a\x1a.elasticdl.v1.ControlReply\x12I\n\nSetSenders\x12\x1f.elasticdl.v1.SetSendersRequest\x1a\x1a.elasticdl.v1.ControlReply\x12\x44\n\x06Status\x12\x1d.elasticdl.v1.PSStatusRequest\x1a\x1b.elasticdl.v1.PSStatusReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'elastic_runtime.rpc.ps_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=1883
-  _globals['_VERDICT']._serialized_end=2061
+  _globals['_VERDICT']._serialized_start=1897
+  _globals['_VERDICT']._serialized_end=2075
   _globals['_TABLESPEC']._serialized_start=46
   _globals['_TABLESPEC']._serialized_end=126
   _globals['_INITIALIZEREQUEST']._serialized_start=129
-  _globals['_INITIALIZEREQUEST']._serialized_end=298
-  _globals['_INITIALIZEREPLY']._serialized_start=300
-  _globals['_INITIALIZEREPLY']._serialized_end=407
-  _globals['_ROWS']._serialized_start=409
-  _globals['_ROWS']._serialized_end=445
-  _globals['_MERGE']._serialized_start=447
-  _globals['_MERGE']._serialized_end=488
-  _globals['_PUSHREQUEST']._serialized_start=491
-  _globals['_PUSHREQUEST']._serialized_end=677
-  _globals['_PUSHREPLY']._serialized_start=679
-  _globals['_PUSHREPLY']._serialized_end=782
-  _globals['_PULLREQUEST']._serialized_start=785
-  _globals['_PULLREQUEST']._serialized_end=930
-  _globals['_PULLREPLY']._serialized_start=933
-  _globals['_PULLREPLY']._serialized_end=1072
-  _globals['_PULLROWSREQUEST']._serialized_start=1074
-  _globals['_PULLROWSREQUEST']._serialized_end=1152
-  _globals['_PULLROWSREPLY']._serialized_start=1154
-  _globals['_PULLROWSREPLY']._serialized_end=1225
-  _globals['_SAVEREQUEST']._serialized_start=1227
-  _globals['_SAVEREQUEST']._serialized_end=1290
-  _globals['_RESTOREREQUEST']._serialized_start=1292
-  _globals['_RESTOREREQUEST']._serialized_end=1340
-  _globals['_SNAPSHOTREQUEST']._serialized_start=1342
-  _globals['_SNAPSHOTREQUEST']._serialized_end=1425
-  _globals['_DROPSNAPSHOTREQUEST']._serialized_start=1427
-  _globals['_DROPSNAPSHOTREQUEST']._serialized_end=1478
-  _globals['_SETSENDERSREQUEST']._serialized_start=1480
-  _globals['_SETSENDERSREQUEST']._serialized_end=1536
-  _globals['_CONTROLREPLY']._serialized_start=1539
-  _globals['_CONTROLREPLY']._serialized_end=1675
-  _globals['_PSSTATUSREQUEST']._serialized_start=1677
-  _globals['_PSSTATUSREQUEST']._serialized_end=1694
-  _globals['_PSSTATUSREPLY']._serialized_start=1697
-  _globals['_PSSTATUSREPLY']._serialized_end=1880
-  _globals['_PARAMETERSERVER']._serialized_start=2064
-  _globals['_PARAMETERSERVER']._serialized_end=2508
+  _globals['_INITIALIZEREQUEST']._serialized_end=312
+  _globals['_INITIALIZEREPLY']._serialized_start=314
+  _globals['_INITIALIZEREPLY']._serialized_end=421
+  _globals['_ROWS']._serialized_start=423
+  _globals['_ROWS']._serialized_end=459
+  _globals['_MERGE']._serialized_start=461
+  _globals['_MERGE']._serialized_end=502
+  _globals['_PUSHREQUEST']._serialized_start=505
+  _globals['_PUSHREQUEST']._serialized_end=691
+  _globals['_PUSHREPLY']._serialized_start=693
+  _globals['_PUSHREPLY']._serialized_end=796
+  _globals['_PULLREQUEST']._serialized_start=799
+  _globals['_PULLREQUEST']._serialized_end=944
+  _globals['_PULLREPLY']._serialized_start=947
+  _globals['_PULLREPLY']._serialized_end=1086
+  _globals['_PULLROWSREQUEST']._serialized_start=1088
+  _globals['_PULLROWSREQUEST']._serialized_end=1166
+  _globals['_PULLROWSREPLY']._serialized_start=1168
+  _globals['_PULLROWSREPLY']._serialized_end=1239
+  _globals['_SAVEREQUEST']._serialized_start=1241
+  _globals['_SAVEREQUEST']._serialized_end=1304
+  _globals['_RESTOREREQUEST']._serialized_start=1306
+  _globals['_RESTOREREQUEST']._serialized_end=1354
+  _globals['_SNAPSHOTREQUEST']._serialized_start=1356
+  _globals['_SNAPSHOTREQUEST']._serialized_end=1439
+  _globals['_DROPSNAPSHOTREQUEST']._serialized_start=1441
+  _globals['_DROPSNAPSHOTREQUEST']._serialized_end=1492
+  _globals['_SETSENDERSREQUEST']._serialized_start=1494
+  _globals['_SETSENDERSREQUEST']._serialized_end=1550
+  _globals['_CONTROLREPLY']._serialized_start=1553
+  _globals['_CONTROLREPLY']._serialized_end=1689
+  _globals['_PSSTATUSREQUEST']._serialized_start=1691
+  _globals['_PSSTATUSREQUEST']._serialized_end=1708
+  _globals['_PSSTATUSREPLY']._serialized_start=1711
+  _globals['_PSSTATUSREPLY']._serialized_end=1894
+  _globals['_PARAMETERSERVER']._serialized_start=2078
+  _globals['_PARAMETERSERVER']._serialized_end=2522
 # @@protoc_insertion_point(module_scope)

@@ -45,7 +45,7 @@ class TableSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dimension: _Optional[int] = ..., initializer: _Optional[str] = ..., scale: _Optional[float] = ...) -> None: ...
 
 class InitializeRequest(_message.Message):
-    __slots__ = ("layout", "optimizer", "index", "parts", "version", "era", "seed", "tables")
+    __slots__ = ("layout", "optimizer", "index", "parts", "version", "era", "seed", "tables", "join")
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class InitializeRequest(_message.Message):
     ERA_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    JOIN_FIELD_NUMBER: _ClassVar[int]
     layout: str
     optimizer: str
     index: int
@@ -62,7 +63,8 @@ class InitializeRequest(_message.Message):
     era: int
     seed: int
     tables: _containers.RepeatedCompositeFieldContainer[TableSpec]
-    def __init__(self, layout: _Optional[str] = ..., optimizer: _Optional[str] = ..., index: _Optional[int] = ..., parts: _Optional[int] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., seed: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableSpec, _Mapping]]] = ...) -> None: ...
+    join: bool
+    def __init__(self, layout: _Optional[str] = ..., optimizer: _Optional[str] = ..., index: _Optional[int] = ..., parts: _Optional[int] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., seed: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableSpec, _Mapping]]] = ..., join: _Optional[bool] = ...) -> None: ...
 
 class InitializeReply(_message.Message):
     __slots__ = ("verdict", "reason", "already", "version")

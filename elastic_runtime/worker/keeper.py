@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastic_runtime.errors import ElasticError
+from elastic_runtime.ps.client import PSUnavailable
 from elastic_runtime.rpc import master_pb2
 from elastic_runtime.worker.link import MasterLink
 
@@ -46,7 +47,7 @@ class Keeper:
         self._link.saved(era=era, version=version, directory=order.directory, error=error)
 
     def offer_copy(self, order: master_pb2.OfferCopyOrder) -> None:
-        """A parameter server lost its part: this worker's copy may be the freshest there is."""
+        """The parameter servers have no model, or not all of it: this worker's may be the best there is."""
         copier = self._computing.copier
         version = copier.copy_version if copier else -1
         if copier is None or not self._link.offer_copy(era=order.era, version=version):
@@ -55,5 +56,7 @@ class Keeper:
             copier.upload(order.ps_addresses, order.era)
         except ElasticError as problem:
             self._link.uploaded(era=order.era, version=version, error=str(problem))
+            if not isinstance(problem, PSUnavailable):
+                raise
         else:
             self._link.uploaded(era=order.era, version=version)

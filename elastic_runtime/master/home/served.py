@@ -71,6 +71,7 @@ class ServedHome:
         if member.state == "ready" and member.era != self._era:
             self._known[member.index] = ""  # an earlier master died while it brought the model back
         self._changed.set()
+        self.copies.look_again()
         if self._all_known():
             self._tell_workers()
             self._tasks.spawn(self._tell_senders())
@@ -158,9 +159,8 @@ class ServedHome:
         if origin is not None:
             await (await self._reach()).restore(origin.checkpoint, era)
             return origin
-        if not self._era:
-            return Origin("fresh")
-        return await self.copies.use_freshest(era, [self._here[i].address for i in range(self._count)])
+        holders, addresses = self._incarnations(), [self._here[i].address for i in range(self._count)]
+        return await self.copies.use_freshest(era, addresses, void=lambda: self._not(holders))
 
     def _all_known(self) -> bool:
         return len(self._here) == self._count and self._incarnations() == self._known

@@ -94,16 +94,13 @@ class PSTrainer:
         self._predict = tf.function(network.predict, reduce_retracing=True)
 
     def connect(self, addresses: Sequence[str], era: int) -> None:
-        """Take part in an era of the model; the first worker there gives it its initial values."""
+        """Take part in an era of the model, which all servers hold: another worker's `upload` may be due."""
         self._pending = None
         self._open(addresses, era)
-        initial = 0 if self._pulled < 0 else self._pulled
         self._version = -1
         with _passing_refusals():
-            self._client_now.initialize(
-                self._flat.layout, self._weights, self._state, self._config, version=initial
-            )
-            self._pulled = self._client_now.pull(self._weights, self._state)
+            self._client_now.join(self._flat.layout, self._config)
+        self._pulled = self._fetch()
         self._flat.assign(self._weights, self._state)
 
     def abandon(self) -> None:
@@ -112,11 +109,12 @@ class PSTrainer:
             self._client.abandon()
 
     def upload(self, addresses: Sequence[str], era: int) -> None:
-        """Make this process's copy the model of a new era."""
+        """Make this process's copy, or its first values, the model of a new era: the master chose it."""
         self._open(addresses, era)
-        self._client_now.initialize(
-            self._flat.layout, self._weights, self._state, self._config, version=self._pulled
-        )
+        with _passing_refusals():
+            self._client_now.initialize(
+                self._flat.layout, self._weights, self._state, self._config, version=max(self._pulled, 0)
+            )
 
     def train_batch(self, batch: Any) -> StepResult:
         """Compute a gradient and have it applied; after an error the same batch goes on where that came."""
@@ -192,13 +190,19 @@ class PSTrainer:
         )
 
     def _pull(self, min_version: int) -> None:
-        with _passing_refusals():
-            version = self._client_now.pull(
-                self._weights, self._state, have_version=self._pulled, min_version=min_version
-            )
+        version = self._fetch(have_version=self._pulled, min_version=min_version)
         if version != self._pulled:
             self._pulled = version
             self._flat.assign(self._weights, self._state)
+
+    def _fetch(self, **what: int) -> int:
+        """Fill the buffers. One that broke off leaves a mixture there: the copy is in the variables still."""
+        try:
+            with _passing_refusals():
+                return self._client_now.pull(self._weights, self._state, **what)
+        except ElasticError:
+            self._weights, self._state = self._flat.read()
+            raise
 
     def _compute(self, batch: Any) -> _Pending:
         try:

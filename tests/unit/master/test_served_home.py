@@ -111,3 +111,33 @@ def test_a_word_that_did_not_arrive_is_said_again(monkeypatch, failures):
         assert servers.told == [["a"]]
 
     in_a_loop(scenario, monkeypatch)
+
+
+def test_a_server_that_is_replaced_before_any_worker_has_come_makes_another_attempt(monkeypatch):
+    """Else the first worker would be told of an address where nobody is any more."""
+
+    async def scenario(servers):
+        begun = asyncio.get_running_loop().create_future()
+
+        async def begin_era(_, origin):
+            begun.set_result(origin)
+
+        async def work():
+            copies = servers.home.copies
+            while True:
+                order = await orders.get()
+                if await copies.offered("a", -1, order.offer_copy.era):
+                    copies.uploaded("a", order.offer_copy.era, "")
+
+        servers.home._begin = begin_era
+        servers.join(0)
+        servers.join(1, "new")
+        await asyncio.sleep(0.05)
+        servers.join(1, "newer")
+        worker = master_pb2.Member(role=master_pb2.ROLE_WORKER, name="a")
+        orders = servers.members.join(worker).orders
+        servers.home.joined(worker)
+        servers.tasks.spawn(work())
+        assert await begun == Origin("fresh").held_by(["0", "newer"])
+
+    in_a_loop(scenario, monkeypatch)
