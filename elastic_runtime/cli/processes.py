@@ -19,6 +19,7 @@ from elastic_runtime.cli.runs import RUNS, Run
 from elastic_runtime.platform.process.child import EXIT_RECORD
 
 _KILL_SECONDS = 10.0
+_ANOTHER_PROGRAM_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,24 @@ def _belongs(pid: int, run: Run) -> bool:
     try:
         if here.stat().st_uid != os.getuid():
             return False
-        arguments = (here / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        environment = (here / "environ").read_bytes().decode(errors="replace").split("\0")
+        arguments, environment = _words(here)
         folder = _folder_of(arguments, environment, run.job, (here / "cwd").readlink())
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
     return folder is not None and folder.resolve() == run.folder.resolve()
+
+
+def _words(here: Path) -> tuple[list[str], list[str]]:
+    """Its arguments and its environment, which a process has not while it becomes another program."""
+    deadline = time.monotonic() + _ANOTHER_PROGRAM_SECONDS
+    while True:
+        arguments, environment = (
+            (here / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ")
+        )
+        (here / "exe").readlink()  # there is none of what has ended, nor of the kernel's own
+        if environment or time.monotonic() > deadline:
+            return arguments.split("\0"), environment.split("\0")
+        time.sleep(0.001)
 
 
 def _folder_of(arguments: list[str], environment: list[str], job: str, cwd: Path) -> Path | None:

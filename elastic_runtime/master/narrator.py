@@ -208,7 +208,7 @@ class Narrator:
         log.info("checkpoint version-%d saved: %d bytes in %.2f s", version, size, seconds)
         self._record(events.CheckpointSaved(time=time.time(), version=version, seconds=seconds, bytes=size))
 
-    def era(self, era: int, origin: Origin, again: int) -> None:
+    def era(self, origin: Origin, again: int, *, is_first: bool) -> None:
         """A new era of the model began."""
         if origin.how == "checkpoint":
             log.info(
@@ -217,7 +217,7 @@ class Narrator:
                 origin.version,
                 again,
             )
-        elif era > 1:
+        elif not is_first:
             copy, beginning = "the workers' freshest copy", "its beginning (there was no copy left)"
             what = copy if origin.how == "copy" else beginning
             log.warning(
@@ -226,7 +226,7 @@ class Narrator:
                 origin.version,
                 again,
             )
-        if era > 1 or origin.how != "fresh":
+        if not is_first or origin.how != "fresh":
             made_of = "a worker's copy" if origin.how == "copy" else "its beginning"
             source, now = Path(origin.checkpoint).name or made_of, time.time()
             self._record(

@@ -213,6 +213,7 @@ class Versions:
 
     async def _begin_era(self, era: int, origin: Origin) -> None:
         """A consistent model is there: the ledger goes back with it, and work may be handed out."""
+        is_first = not self._job.era
         effects = self._job.begin_era(era, origin)
         again = sum(e.again for e in effects if isinstance(e, ledger.RolledBack))
         self.senders_changed()
@@ -223,7 +224,7 @@ class Versions:
             self._evaluate_if_trained()
         await self._durable()
         await self.checkpoints.go_back(origin.version)
-        self._narrator.era(era, origin, again)
+        self._narrator.era(origin, again, is_first=is_first)
         self._tasks.spawn(self._stop_again())  # first thing when whoever holds the model knows of the era
         self._news()
 

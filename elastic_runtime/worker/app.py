@@ -213,7 +213,7 @@ class Worker:
         """Enter the model's present era, or tell what it waits for."""
         topology = self._topology
         if topology is None or not topology.ready:
-            return "its holders are not all there"
+            return "its holders are not all there" if topology and topology.era else "it has not begun yet"
         try:
             self._computing.enter(topology)
         except PSUnavailable as problem:

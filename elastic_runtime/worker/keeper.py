@@ -55,8 +55,9 @@ class Keeper:
         try:
             copier.upload(order.ps_addresses, order.era)
         except ElasticError as problem:
+            log.warning("the model could not be given to the parameter servers: %s", problem)
             self._link.uploaded(era=order.era, version=version, error=str(problem))
-            if not isinstance(problem, PSUnavailable):
-                raise
+            if version < 0 and not isinstance(problem, PSUnavailable):
+                raise  # nothing is in hand, and no time will cure it
         else:
             self._link.uploaded(era=order.era, version=version)

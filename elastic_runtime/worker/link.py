@@ -16,7 +16,7 @@ from elastic_runtime.rpc.membership import MasterAway, Membership
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 30.0
-DECISION_SECONDS = 300.0
+DECISION_SECONDS = 360.0
 """Until it is decided whose copy is used, others may have tried to upload theirs."""
 
 

@@ -25,7 +25,12 @@ OFFER_SECONDS = 30.0
 """How long a fresher copy than those offered is waited for."""
 ONLY_OFFER_SECONDS = 90.0
 """How much longer where nobody has offered one: without it the model is back at its beginning."""
-UPLOAD_SECONDS = 120.0
+BACK_SECONDS = 10.0
+"""How much longer still: whoever has one may just have lost its line to the master, and not be back yet."""
+SILENCE_SECONDS = 30.0
+"""After so long without any answer it is said what is waited for."""
+UPLOAD_SECONDS = 200.0
+"""Longer than the worker itself waits for a parameter server, so that it can say why it failed."""
 UPLOADS = 3
 """So often the copy of one worker is tried before a new beginning."""
 
@@ -43,9 +48,14 @@ class Copies:
         self._uploaded: asyncio.Future[None] | None = None
 
     async def use_freshest(
-        self, era: int, addresses: Sequence[str], *, void: Callable[[], bool] = lambda: False
+        self,
+        era: int,
+        addresses: Sequence[str],
+        *,
+        void: Callable[[], bool] = lambda: False,
+        is_first: bool = True,
     ) -> Origin:
-        """Have the freshest copy uploaded, or a worker's first values if nobody has one.
+        """Have the freshest copy uploaded, or a worker's first values if nobody has one, as at first.
 
         An upload that fails may have reached some parameter servers: it is an error, and the next attempt
         needs an era of its own. So it does if this one is `void` before any worker has answered.
@@ -55,9 +65,14 @@ class Copies:
         offer = master_pb2.OfferCopyOrder(era=era, ps_addresses=addresses)
         self._order = master_pb2.Order(offer_copy=offer)
         self._members.tell_workers(self._order)
+        await self._until(lambda: bool(self._offers) or void(), SILENCE_SECONDS)
+        if not self._offers and not void():
+            log.info("the parameter servers wait for a worker that brings them the model")
         await self._until(lambda: bool(self._offers) or void())  # without any worker there is no hurry
         await self._until(lambda: not self._silent(), OFFER_SECONDS)
-        await self._until(lambda: any(map(self._fit, self._offers)) or not self._silent(), ONLY_OFFER_SECONDS)
+        await self._until(lambda: self._any_fit() or not self._silent(), ONLY_OFFER_SECONDS)
+        if not is_first:
+            await self._until(lambda: self._any_fit() or void(), BACK_SECONDS)
         self._order = None
         return await self._upload_best()
 
@@ -105,6 +120,9 @@ class Copies:
                     self._changed.clear()
                     await self._changed.wait()
 
+    def _any_fit(self) -> bool:
+        return any(map(self._fit, self._offers))
+
     def _fit(self, name: str) -> bool:
         """Whether there is a copy that may be used."""
         return self._offers[name][0] >= 0 and self._failures[name] < UPLOADS
@@ -122,7 +140,7 @@ class Copies:
                 if not decision.done():  # its worker is still there
                     await self._upload(name, version, decision)
                     return Origin("copy", version=version) if version >= 0 else Origin("fresh")
-            raise ElasticError("those that were to hold it, or had a copy, are gone")
+            raise ElasticError("those that were to hold it, or to give it, are gone")
         finally:
             for _, decision in self._offers.values():
                 if not decision.done():
@@ -138,5 +156,7 @@ class Copies:
             mine = f"copy of version {version}" if version >= 0 else "new model"
             what = f"the {mine} could not be used: {problem or 'no answer'}"
             raise ElasticError(what, where=name) from problem
+        else:
+            self._failures.clear()
         finally:
             self._uploader = ""

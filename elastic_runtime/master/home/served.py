@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 REJOIN_SECONDS = 10.0
 AGAIN_SECONDS = 1.0
+NOT_ALL_THERE = "not all parameter servers are there"
 
 
 class ServedHome:
@@ -133,13 +134,18 @@ class ServedHome:
 
     async def _settle(self) -> None:
         """Until all parts hold one state: a part may be lost again while this is under way."""
+        said = ""
         while not self._all_known():
             await self._until(lambda: len(self._here) == self._count)
             holders, era = self._incarnations(), self._next_era()
             try:
-                origin = await self._bring_back(era)
+                origin = await self._bring_back(era, holders)
             except (ElasticError, TimeoutError) as problem:
-                log.warning("the model could not be brought back yet: %s", problem or "no answer in time")
+                why = str(problem) or "no answer in time"
+                if why != said:
+                    what = "be brought back" if self._era else "begin"
+                    log.warning("the model could not %s yet: %s", what, why)
+                    said = why
                 await self._until(functools.partial(self._not, holders), seconds=1.0)
                 continue
             if holders == self._incarnations():
@@ -154,13 +160,16 @@ class ServedHome:
         self._tried = 1 + max(self._era, self._tried, *(member.era for member in self._here.values()))
         return self._tried
 
-    async def _bring_back(self, era: int) -> Origin:
+    async def _bring_back(self, era: int, holders: list[str]) -> Origin:
         origin = await asyncio.to_thread(self._find)
         if origin is not None:
             await (await self._reach()).restore(origin.checkpoint, era)
             return origin
-        holders, addresses = self._incarnations(), [self._here[i].address for i in range(self._count)]
-        return await self.copies.use_freshest(era, addresses, void=lambda: self._not(holders))
+        if len(self._here) < self._count:
+            raise ElasticError(NOT_ALL_THERE)  # one was lost meanwhile
+        addresses = [self._here[i].address for i in range(self._count)]
+        is_first, void = not self._era, functools.partial(self._not, holders)
+        return await self.copies.use_freshest(era, addresses, void=void, is_first=is_first)
 
     def _all_known(self) -> bool:
         return len(self._here) == self._count and self._incarnations() == self._known
@@ -174,7 +183,7 @@ class ServedHome:
     async def _reach(self) -> PSControl:
         """The line to all parameter servers where they are now."""
         if len(self._here) < self._count:
-            raise ElasticError("not all parameter servers are there")
+            raise ElasticError(NOT_ALL_THERE)
         addresses = [self._here[i].address for i in range(self._count)]
         if self._control is None or self._controlled != addresses:
             if self._control is not None:

@@ -110,11 +110,15 @@ class PSTrainer:
 
     def upload(self, addresses: Sequence[str], era: int) -> None:
         """Make this process's copy, or its first values, the model of a new era: the master chose it."""
+        self._pending = None
         self._open(addresses, era)
         with _passing_refusals():
-            self._client_now.initialize(
+            brought = self._client_now.initialize(
                 self._flat.layout, self._weights, self._state, self._config, version=max(self._pulled, 0)
             )
+        self._client_now.abandon()  # the era has not begun: nothing is trained before `connect`
+        if brought.already:
+            raise PSUnavailable(f"a parameter server has a model of era {era} already")
 
     def train_batch(self, batch: Any) -> StepResult:
         """Compute a gradient and have it applied; after an error the same batch goes on where that came."""

@@ -24,7 +24,10 @@ class World:
         self.era = 1
         self.chosen: list[str] = []
         for name in versions:
-            self.members.join(master_pb2.Member(role=master_pb2.ROLE_WORKER, name=name, era=1))
+            self.join(name)
+
+    def join(self, name: str, era: int = 1) -> None:
+        self.members.join(master_pb2.Member(role=master_pb2.ROLE_WORKER, name=name, era=era))
 
     async def attempt(self, *, broken: tuple[str, ...] = ()) -> Origin:
         """All offer their copy; the upload of the broken ones fails."""
@@ -33,10 +36,10 @@ class World:
         _, origin = await asyncio.gather(asyncio.gather(*offers), asyncio.wait_for(found, SECONDS))
         return origin
 
-    async def begin(self) -> asyncio.Task[Origin]:
+    async def begin(self, *, is_first: bool = True) -> asyncio.Task[Origin]:
         """The workers are asked; what comes of it."""
         self.era += 1
-        found = asyncio.create_task(self.copies.use_freshest(self.era, ["ps-0"]))
+        found = asyncio.create_task(self.copies.use_freshest(self.era, ["ps-0"], is_first=is_first))
         await asyncio.sleep(0)
         return found
 
@@ -66,7 +69,7 @@ def test_the_only_copy_is_tried_again_but_not_for_ever_where_another_worker_can_
         with pytest.raises(ElasticError):
             await world.attempt(broken=("a",))
         mended = await world.attempt()
-        for _ in range(copies.UPLOADS - 1):
+        for _ in range(copies.UPLOADS):
             with pytest.raises(ElasticError):
                 await world.attempt(broken=("a",))
         return mended, await world.attempt()
@@ -118,6 +121,41 @@ def test_what_a_worker_has_still_to_say_of_an_earlier_attempt_is_no_answer_to_th
         return is_late_offer_used or is_begun or await found != Origin("copy", version=4)
 
     assert not asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_whoever_has_a_copy_may_be_a_moment_away_when_a_newcomer_answers(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """As after a restart of the master, which has heard of nobody yet."""
+    monkeypatch.setattr(copies, "BACK_SECONDS", 30 if comes_back else 0.2)
+
+    async def scenario() -> Origin:
+        world = World(new=-1)
+        found = await world.begin(is_first=False)
+        early = asyncio.create_task(world.offer("new", breaks=False))
+        await asyncio.sleep(0.1)
+        if comes_back:
+            world.join("a")
+            world.versions["a"] = 4
+            await world.offer("a", breaks=False)
+        await early
+        return await found
+
+    assert asyncio.run(scenario()) == (Origin("copy", version=4) if comes_back else Origin("fresh"))
+
+
+def test_failures_of_an_earlier_loss_are_forgotten_once_a_copy_was_used() -> None:
+    async def scenario() -> Origin:
+        world = World(a=3, b=-1)
+        for _ in range(2):
+            for _ in range(copies.UPLOADS - 1):
+                with pytest.raises(ElasticError):
+                    await world.attempt(broken=("a",))
+            origin = await world.attempt()
+        return origin
+
+    assert asyncio.run(scenario()) == Origin("copy", version=3)
 
 
 def test_a_late_offer_is_waited_for_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from elastic_runtime.master import fleet
 from elastic_runtime.master.evaluation import Evaluation
+from elastic_runtime.master.home import Origin
 from elastic_runtime.master.job import EVALUATION, Job, Outcome
 from elastic_runtime.master.ledger import Source
 from elastic_runtime.master.narrator import Narrator
@@ -54,6 +55,14 @@ def test_an_end_that_two_masters_tell_is_one_end(tmp_path):
     first.pod(end, False)
     a_narrator(tmp_path).pod(end, True)
     assert len([e for e in events.read_events(tmp_path / events.FILE_NAME) if kind(e) == "PodEnded"]) == 1
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_model_that_never_was_is_not_told_to_be_back_at_its_beginning(tmp_path, caplog, is_first):
+    a_narrator(tmp_path).era(Origin("fresh"), 0, is_first=is_first)
+    assert ("the model is back at its beginning" in caplog.text) is not is_first
+    told = [kind(e) for e in events.read_events(tmp_path / events.FILE_NAME)]
+    assert ("ModelRestored" in told) is not is_first
 
 
 @pytest.mark.parametrize(

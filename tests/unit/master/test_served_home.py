@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elastic_runtime.errors import ElasticError
-from elastic_runtime.master.home import Origin, ServedHome, served
+from elastic_runtime.master.home import Origin, ServedHome, copies, served
 from elastic_runtime.master.members import Members
 from elastic_runtime.master.tasks import Tasks
 from elastic_runtime.rpc import master_pb2
@@ -48,6 +48,19 @@ class Servers:
         self.join(0)
         self.join(1)
         await asyncio.sleep(0)  # nobody trains yet: there is nothing to tell them
+
+    def have_a_worker(self):
+        """One that has no copy, and gives its first values if it is told to."""
+        worker = master_pb2.Member(role=master_pb2.ROLE_WORKER, name="a")
+        orders = self.members.join(worker).orders
+        self.home.joined(worker)
+        self.tasks.spawn(self._work(orders))
+
+    async def _work(self, orders):
+        while True:
+            era = (await orders.get()).offer_copy.era
+            if await self.home.copies.offered("a", -1, era):
+                self.home.copies.uploaded("a", era, "")
 
     # What the master says to them
 
@@ -115,6 +128,7 @@ def test_a_word_that_did_not_arrive_is_said_again(monkeypatch, failures):
 
 def test_a_server_that_is_replaced_before_any_worker_has_come_makes_another_attempt(monkeypatch):
     """Else the first worker would be told of an address where nobody is any more."""
+    monkeypatch.setattr(copies, "BACK_SECONDS", 0.0)
 
     async def scenario(servers):
         begun = asyncio.get_running_loop().create_future()
@@ -122,22 +136,42 @@ def test_a_server_that_is_replaced_before_any_worker_has_come_makes_another_atte
         async def begin_era(_, origin):
             begun.set_result(origin)
 
-        async def work():
-            copies = servers.home.copies
-            while True:
-                order = await orders.get()
-                if await copies.offered("a", -1, order.offer_copy.era):
-                    copies.uploaded("a", order.offer_copy.era, "")
-
         servers.home._begin = begin_era
         servers.join(0)
         servers.join(1, "new")
         await asyncio.sleep(0.05)
         servers.join(1, "newer")
-        worker = master_pb2.Member(role=master_pb2.ROLE_WORKER, name="a")
-        orders = servers.members.join(worker).orders
-        servers.home.joined(worker)
-        servers.tasks.spawn(work())
+        servers.have_a_worker()
+        assert await begun == Origin("fresh").held_by(["0", "newer"])
+
+    in_a_loop(scenario, monkeypatch)
+
+
+def test_a_server_that_is_lost_while_a_checkpoint_is_looked_for_makes_another_attempt(monkeypatch):
+    monkeypatch.setattr(copies, "BACK_SECONDS", 0.0)
+
+    async def scenario(servers):
+        loop, lost = asyncio.get_running_loop(), asyncio.Event()
+        begun = loop.create_future()
+
+        def find():
+            if not lost.is_set():
+                asyncio.run_coroutine_threadsafe(lose(), loop).result(30)
+
+        async def lose():
+            servers.home.lost("ps-1")
+            lost.set()
+
+        async def begin_era(_, origin):
+            begun.set_result(origin)
+
+        servers.home._find, servers.home._begin = find, begin_era
+        servers.join(0)
+        servers.join(1, "new")
+        await lost.wait()
+        await asyncio.sleep(0.05)
+        servers.join(1, "newer")
+        servers.have_a_worker()
         assert await begun == Origin("fresh").held_by(["0", "newer"])
 
     in_a_loop(scenario, monkeypatch)

@@ -78,7 +78,7 @@ def begun(folder, said, durable, home=None, **options):
         tell=job.tell,
         tasks=Tasks(said.append),
         narrator=SimpleNamespace(
-            checkpoint=lambda version, seconds, size: said.append(version), era=lambda *_: None
+            checkpoint=lambda version, seconds, size: said.append(version), era=lambda *_, is_first: None
         ),
         members=Members(),
         token="",

@@ -128,3 +128,25 @@ def test_copy_that_a_pull_broke_off_is_whole_when_it_is_uploaded(copy_of):
     with servers(2) as (shards, at):
         trainer.upload(at, 3)
         assert (held(shards), shards[0].store.version) == ([[7], [7]], 7)
+
+
+def test_a_part_that_another_worker_has_brought_makes_an_upload_fail(copy_of, trainer_of):
+    """Two masters may count the same era: the model would be of both workers."""
+    chosen, other = copy_of(5), trainer_of("other")
+    with servers(2) as (shards, at):
+        other.upload(at, 2)
+        shards[1].store.model = None  # as if it had not come so far
+        with pytest.raises(PSUnavailable, match="a parameter server has a model of era 2 already"):
+            chosen.upload(at, 2)
+
+
+def test_the_chosen_worker_trains_on_only_when_the_era_has_begun(copy_of):
+    import numpy as np
+
+    chosen, batch = copy_of(5), (np.ones((1, 2), np.float32), np.ones((1, 1), np.float32))
+    with servers(2, use_async=True) as (_, at):
+        chosen.upload(at, 2)
+        with pytest.raises(PSUnavailable, match="the model is being brought back"):
+            chosen.train_batch(batch)
+        chosen.connect(at, 2)
+        assert chosen.train_batch(batch).version == 6
